@@ -137,6 +137,7 @@ docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-conformance --test docs docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-vocab docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-analysis --lib docs_page
+	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-fleet --lib docs_page
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-page --lib schema
 
 clean: ## remove what was built

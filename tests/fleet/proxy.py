@@ -2,7 +2,8 @@
 
 Each request is forwarded as it is, with the name of the host that the client has signed, unless the fault of the moment says
 otherwise. Faults: `none`; `errors` and `throttled` (every third request gets 500 or 503 SlowDown), `slow` (each waits), `reset` (every
-third connection is cut in mid-answer), `expired` and `full` (what S3 says then, always), `away` (connections are refused).
+third connection is cut in mid-answer), `expired`, `forbidden` and `full` (what S3 says then, always), `claim`
+(the first PUT gets through, later ones get 500), `away` (connections are cut).
 """
 
 import http.client
@@ -12,6 +13,7 @@ import threading
 import time
 
 EXPIRED = (400, "ExpiredToken", "The provided token has expired.")
+FORBIDDEN = (403, "AccessDenied", "Access Denied")
 FULL = (403, "QuotaExceeded", "The quota of this bucket has been exceeded.")
 
 
@@ -23,7 +25,7 @@ class Proxy:
     """Listens on a port of the loopback address; `fault` may be changed at any time."""
 
     def __init__(self, port_of_store):
-        self.fault, self.requests, self.failed = "none", 0, 0
+        self.fault, self.requests, self.failed, self.claims = "none", 0, 0, 0
         self.lock = threading.Lock()
         self.port_of_store = port_of_store
         proxy = self
@@ -36,7 +38,7 @@ class Proxy:
 
             def handle_one(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                answer = proxy.answer()
+                answer = proxy.answer(self.command)
                 if answer == "reset":
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
                     self.close_connection = True
@@ -83,17 +85,24 @@ class Proxy:
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def answer(self):
+    def answer(self, method):
         """What becomes of the next request: None if it is forwarded."""
         with self.lock:
             self.requests += 1
             third = self.requests % 3 == 0
             fault = self.fault
-            bad = {"errors": third, "throttled": third, "reset": third, "expired": True, "full": True}.get(fault, False)
+            if fault == "claim":
+                # What takes the place of a recording gets through, and nothing after it.
+                self.claims += method == "PUT"
+                bad = self.claims > 1
+                self.failed += bad
+                return (500, "InternalError", "We encountered an internal error.") if bad else None
+            self.claims = 0
+            bad = {"errors": third, "throttled": third, "reset": third, "expired": True, "forbidden": True, "full": True}.get(fault, False)
             self.failed += bad
         if fault == "slow":
             time.sleep(0.2)
         if not bad:
             return None
         return {"errors": (500, "InternalError", "We encountered an internal error."), "throttled": (503, "SlowDown", "Please reduce your request rate."),
-                "reset": "reset", "expired": EXPIRED, "full": FULL}[fault]
+                "reset": "reset", "expired": EXPIRED, "forbidden": FORBIDDEN, "full": FULL}[fault]

@@ -2,7 +2,8 @@
 """Recordings in a real object store, with everything that goes wrong between: tests/fleet/stores.py PAGELAB FLEET SERVER [full]   (root)
 
 PAGELAB and FLEET are the programs `pagelab` and `pagelab-fleet`, SERVER is `s3s-fs` (make test-fleet builds all three). The store runs on
-loopback behind proxy.py. `full` keeps it away for ten minutes during a recording, else for 20 s.
+loopback behind proxy.py. `full` keeps it away for ten minutes during a recording, else for 20 s or the environment's AWAY_S seconds.
+CASES names the cases to run, separated by commas; some need those before them.
 """
 
 import json
@@ -73,17 +74,40 @@ class Place:
         assert process.returncode == status, f"{words}: status {process.returncode}, needed {status}\n{out}\n{err}"
         return out, err
 
-    def record(self, url, seconds):
-        return self.start(self.pagelab, "record", "-o", url, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, seconds)
+    def record(self, url, seconds, **env):
+        return self.start(self.pagelab, "record", "-o", url, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, seconds, **env)
+
+    def faults(self, url):
+        """Rows of faults in the recording, and what `loss` says of them."""
+        rows = json.loads(self.run(self.pagelab, "query", "--format", "json", url, "SELECT count(*) AS n FROM faults")[0])[0]["n"]
+        loss = json.loads(self.run(self.pagelab, "show", url, "loss", "--json")[0])
+        return rows, next(one for one in loss["totals"] if one["stream"] == "faults")
+
+    def listed(self, url, *words, status=0):
+        """What `pagelab-fleet ls --json` says, recordings by name."""
+        found = json.loads(self.run(self.fleet, "ls", url, "--json", *words, status=status)[0])
+        return {one["name"]: one for one in found["recordings"]}, found
 
     def check(self, url):
         """The recording at the URL is whole, and has every fault that was seen: gives their number."""
         self.run(self.pagelab, "check", url)
-        rows = json.loads(self.run(self.pagelab, "query", "--format", "json", url, "SELECT count(*) AS n FROM faults")[0])[0]["n"]
-        loss = json.loads(self.run(self.pagelab, "show", url, "loss", "--json")[0])
-        faults = next(one for one in loss["totals"] if one["stream"] == "faults")
+        rows, faults = self.faults(url)
         assert faults["lost"] == 0 and faults["seen"] - faults["filtered"] == rows > 2000, (faults, rows)
         return rows
+
+    def listed_in_bucket(self, folder, name):
+        return [path for path in (self.bucket / folder).rglob(name)]
+
+    @staticmethod
+    def parts(folder):
+        """Bytes of the parts in a folder but those of `loss`, which are beyond the bound of a spool. They come and go."""
+        total = 0
+        for path in folder.glob("*/part-*.parquet"):
+            try:
+                total += path.stat().st_size if path.parent.name != "loss" else 0
+            except FileNotFoundError:
+                pass
+        return total
 
     def spools(self):
         spool = pathlib.Path(self.env["HOME"], ".cache/pagelab/spool")
@@ -130,16 +154,53 @@ def faults_of(fault):
 
 def away(seconds):
     def case(place):
-        recording = place.record("s3://bench/away", seconds / 2 + 4)
+        # All of it happens while it is recorded. The bound is that of a host with 16 GB free, whatever this one has.
+        recording = place.record("s3://bench/away", seconds + 6, PAGELAB_SPOOL_BYTES="4G")
         time.sleep(3)
         place.proxy.fault = "away"
         time.sleep(seconds)
-        assert not list(place.bucket.glob("away/*/compact*"))
+        assert recording.poll() is None, "it is recorded"
+        assert place.listed_in_bucket("away", "manifest.json"), "its place was taken before"
         place.proxy.fault = "none"
         ended(recording)
-        return f"{place.check('s3://bench/away')} faults, {seconds} s away"
+        return f"{place.check('s3://bench/away')} faults, 0 lost, {seconds} s away"
 
     return case
+
+
+def larger_than_its_spool(place):
+    bound = 2 << 20
+    recording = place.record("s3://bench/large", 15, PAGELAB_SPOOL_BYTES=str(bound))
+    largest = 0
+    while recording.poll() is None:
+        largest = max(largest, sum(place.parts(spool) for spool in place.spools()))
+        time.sleep(0.2)
+    ended(recording)
+    held = place.parts(place.bucket / "large")
+    rows = place.check("s3://bench/large")
+    assert held > bound >= largest, f"the spool held {largest} bytes, the store {held}: more than {bound} bytes need to be recorded"
+    assert not place.spools()
+    return f"{rows} faults, 0 lost; {held} bytes through a spool of {bound}, which held at most {largest}"
+
+
+def away_with_a_full_spool(place):
+    bound = 1 << 20
+    recording = place.record("s3://bench/overflow", 40, PAGELAB_SPOOL_BYTES=str(bound))
+    time.sleep(3)
+    place.proxy.fault = "away"
+    time.sleep(32)
+    largest = max(place.parts(spool) for spool in place.spools())
+    place.proxy.fault = "none"
+    said = ended(recording)
+    rows, faults = place.faults("s3://bench/overflow")
+    manifest = json.loads((place.bucket / "overflow/manifest.json").read_text())
+    dropped = manifest["rows_dropped"]["faults"]
+    assert faults["lost"] >= dropped > 0, (faults, manifest["rows_dropped"])
+    assert rows == faults["seen"] - faults["filtered"] - faults["lost"], (rows, faults)
+    assert largest <= bound, largest
+    assert not manifest["complete"] and "spool" in manifest["incomplete_reason"], manifest["incomplete_reason"]
+    assert "spool" in said, said
+    return f"{rows} faults of {faults['seen'] - faults['filtered']}, {faults['lost']} lost and counted; the spool held {largest} of {bound} bytes"
 
 
 def what_the_user_must_mend(fault, words):
@@ -203,20 +264,134 @@ def wrong_words(place):
     return f"{len(wrong)} mistakes"
 
 
+def put(place, name, text):
+    """An object, as another program would write it."""
+    path = place.bucket / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def what_a_list_says(place):
+    put(place, "mixed/newer/manifest.json", '{"format": 99, "pagelab_version": "9.9"}')
+    put(place, "mixed/cut/manifest.json", '{"format": 1, "host": "a')
+    put(place, "mixed/parts/faults/part-0000.parquet", "x")
+    ahead = {"format": 1, "host": "fast", "complete": True, "clock": {"start_ns": 1, "realtime_at_start_ns": (int(time.time()) + 86400) * 10**9}}
+    put(place, "mixed/ahead/manifest.json", json.dumps(ahead))
+    recordings, all_of_it = place.listed("s3://bench")
+    states = {name: one["state"] for name, one in recordings.items() if name.startswith("mixed/")}
+    assert states == {"mixed/newer": "newer_format", "mixed/cut": "unreadable", "mixed/parts": "no_manifest", "mixed/ahead": "complete"}, states
+    plain = recordings["plain"]
+    assert plain["state"] == "complete" and plain["host"] == socket.gethostname() and plain["bytes"] > 10_000, plain
+    assert abs(plain["begin_ns"] / 1e9 - time.time()) < 3600, plain
+    assert recordings["killed"]["state"] == "not_complete", recordings["killed"]
+    before, again = place.proxy.requests, place.listed("s3://bench")[1]
+    # The listing, and the manifest that could not be read.
+    assert again["manifests_read"] == 1 and again["recordings"] == all_of_it["recordings"], again["manifests_read"]
+    text = place.run(place.fleet, "ls", "s3://bench/mixed")[0]
+    assert "one of the two clocks is wrong" in text and "format 99" in text, text
+    # Nothing that cannot be understood is overwritten, and nothing crashes on it.
+    for name in ("newer", "cut"):
+        kept = (place.bucket / f"mixed/{name}/manifest.json").read_text()
+        said = place.run(place.pagelab, "record", "-o", f"s3://bench/mixed/{name}", "--", "true", status=125)[1]
+        assert "nothing was overwritten" in said, said
+        assert (place.bucket / f"mixed/{name}/manifest.json").read_text() == kept
+        said = place.run(place.pagelab, "show", f"s3://bench/mixed/{name}", status=2)[1]
+        assert "manifest.json" in said and "panicked" not in said, said
+    for spool in place.spools():
+        shutil.rmtree(spool)
+    return f"{len(recordings)} recordings, {place.proxy.requests - before} requests for the second list"
+
+
+def half_uploaded(place):
+    folder = place.folder / "half"
+    place.run(place.pagelab, "record", "-o", folder, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, 1)
+    place.proxy.fault = "claim"
+    place.run(place.fleet, "upload", folder, "s3://bench/half", "--patience", "0", status=1)
+    place.proxy.fault = "none"
+    state = place.listed("s3://bench/half")[0][""]["state"]
+    assert state == "half_uploaded", state
+    assert "half-uploaded" in place.run(place.fleet, "ls", "s3://bench/half")[0]
+    place.run(place.fleet, "upload", folder, "s3://bench/half")
+    assert place.listed("s3://bench/half")[0][""]["state"] == "complete"
+    return f"{place.check('s3://bench/half')} faults, after the upload went on"
+
+
+def hostile_names(place):
+    shutil.copytree(place.bucket / "plain", place.bucket / "hostile/plain")
+    for name in ("hostile/.ssh/authorized_keys", "hostile/.ssh/manifest.json", "hostile/plain/faults/run.sh", "hostile/plain/.bashrc", "hostile/a\\b/manifest.json"):
+        put(place, name, "x")
+    folder = pathlib.Path(place.run(place.fleet, "mirror", "s3://bench/hostile")[0].rstrip("\n"))
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert "plain/manifest.json" in found, found
+    strange = {name for name in found if not name.startswith((".mirror.", "plain/")) or name.endswith((".sh", ".bashrc"))}
+    assert not strange, strange
+    place.check("s3://bench/hostile/plain")
+    listed = place.listed("s3://bench/hostile")[0]
+    assert set(listed) == {"plain"}, listed
+    return f"{len(found)} files copied"
+
+
+def forbidden(place):
+    place.proxy.fault = "forbidden"
+    for words in (("ls", "s3://bench/plain"), ("mirror", "s3://bench/plain"), ("upload", place.folder / "half", "s3://bench/no")):
+        said = place.run(place.fleet, *words, status=1)[1]
+        assert "forbids" in said and "needed: permission" in said, (words, said)
+    place.proxy.fault = "none"
+    for words, needed in ((("ls", "s3://nowhere/x"), "not found"), (("ls", "s3://bench/nothing"), "no recording"), (("ls", "http://bench/x"), "is no store"),
+                          (("mirror", "s3://bench/plain", "--days", "march"), "YYYY-MM-DD"), (("mirror", "s3://bench/plain", "--days", ".."), "no compacted fleet")):
+        process = place.start(place.fleet, *words)
+        out, err = process.communicate(timeout=600)
+        assert process.returncode in (1, 2) and needed in err, (words, err)
+    return "8 mistakes"
+
+
+def compacted_fleets(place):
+    said = place.run(place.pagelab, "fleet", "compact", "s3://bench/set", "s3://bench/fleet")
+    days = sorted((place.bucket / "fleet").glob("day=*"))
+    assert days, said
+    for day in days:
+        document = json.loads((day / "complete.json").read_text())
+        assert {name: content["bytes"] for name, content in document["files"].items()} == {path.name: path.stat().st_size for path in day.glob("*.parquet")}
+    before = {path: path.stat().st_mtime_ns for day in days for path in day.iterdir()}
+    again = place.run(place.pagelab, "fleet", "compact", "s3://bench/set", "s3://bench/fleet")[1]
+    assert {path: path.stat().st_mtime_ns for day in days for path in day.iterdir()} == before, again
+    summary = json.loads(place.run(place.pagelab, "fleet", "summary", "s3://bench/fleet", "--json")[0])
+    listed = place.listed("s3://bench/fleet")[1]
+    assert [day["state"] for day in listed["days"]] == ["complete"] * len(days), listed["days"]
+    # A question about one day and some tables copies these.
+    folder = place.folder / "some"
+    place.run(place.fleet, "mirror", "s3://bench/fleet", "--days", days[0].name.removeprefix("day="), "--only", "runs,metrics", "--to", folder)
+    assert {path.name for path in folder.glob("day=*/*")} == {"runs.parquet", "metrics.parquet", "complete.json"}
+    # Another program replaces a table: known to the list, to a copy, and mended by an upload of the whole.
+    place.run(place.fleet, "mirror", "s3://bench/fleet", "--to", place.folder / "whole")
+    (days[0] / "metrics.parquet").write_bytes((days[0] / "runs.parquet").read_bytes())
+    assert place.listed("s3://bench/fleet")[1]["days"][0]["state"] == "half_replaced"
+    said = place.run(place.fleet, "mirror", "s3://bench/fleet", "--to", folder)[1]
+    assert "is being replaced" in said, said
+    said = place.run(place.pagelab, "fleet", "compact", "s3://bench/plain", "s3://bench/fleet", status=2)[1]
+    assert "half-replaced" in said, said
+    place.run(place.fleet, "upload", place.folder / "whole", "s3://bench/fleet")
+    assert place.listed("s3://bench/fleet")[1]["days"][0]["state"] == "complete"
+    return f"{len(days)} days, {len(summary)} keys of a summary"
+
+
 def main():
     if len(sys.argv) not in (4, 5) or os.geteuid() != 0:
         raise SystemExit(__doc__)
     pagelab, fleet, server = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:4])
     is_full = sys.argv[4:] == ["full"]
     cases = {"there and back": there_and_back, "a set": sets_are_made_and_compared_there, **{fault: faults_of(fault) for fault in ("errors", "throttled", "slow", "reset")},
-             "away": away(600 if is_full else 20), "expired credentials": what_the_user_must_mend("expired", ["ExpiredToken"]),
+             "away": away(600 if is_full else int(os.environ.get("AWAY_S", "20"))),
+             "larger than its spool": larger_than_its_spool, "away with a full spool": away_with_a_full_spool, "expired credentials": what_the_user_must_mend("expired", ["ExpiredToken"]),
              "a full bucket": what_the_user_must_mend("full", ["QuotaExceeded"]), "a killed recorder": killed_recorder,
-             "a killed uploader": killed_uploader, "wrong words": wrong_words}
+             "a killed uploader": killed_uploader, "wrong words": wrong_words, "a half-uploaded recording": half_uploaded, "no permission": forbidden,
+             "hostile names": hostile_names, "compacted fleets": compacted_fleets, "a list": what_a_list_says}
     failed = 0
+    chosen = os.environ.get("CASES", "").split(",") if os.environ.get("CASES") else list(cases)
     with tempfile.TemporaryDirectory(prefix="pagelab-fleet-") as folder:
         place = Place(pagelab, fleet, server, pathlib.Path(folder))
         try:
-            for name, case in cases.items():
+            for name, case in ((name, cases[name]) for name in chosen):
                 began = time.monotonic()
                 try:
                     print(f"{name}: ok, {case(place)} ({time.monotonic() - began:.0f} s)", flush=True)

@@ -11,6 +11,7 @@ mod failure;
 mod options;
 mod print;
 mod progress;
+mod spool;
 mod stores;
 mod verdict;
 
@@ -66,6 +67,10 @@ enum Command {
     Ui(commands::ui::Args),
     /// Find where the level of a benchmark changed in a history of recordings.
     Trend(commands::trend::Args),
+    /// Ask many hosts one question: compare them by a label, find outliers, drift and changes.
+    Fleet(commands::fleet::Args),
+    /// Record this host continuously: short windows, a flight recorder on triggers, retention, upload.
+    Agent(Box<commands::agent::Args>),
     /// Look for causes in one recording, without a baseline.
     Explain(commands::explain::Args),
     /// Query recordings with SQL.
@@ -101,6 +106,9 @@ enum Command {
     /// Does in a lab's guest what its host asks for.
     #[command(name = "__guest", hide = true)]
     Guest(commands::hidden::Words),
+    /// Runs one query of a client of `mcp`.
+    #[command(name = "__query", hide = true)]
+    QueryProcess(commands::hidden::Words),
     /// Undoes changes to the host when pagelab dies.
     #[command(name = "__guard", hide = true)]
     Guard(commands::hidden::Words),
@@ -118,6 +126,7 @@ impl Command {
                 | Command::Case(_)
                 | Command::Supervisor(_)
                 | Command::Guest(_)
+                | Command::QueryProcess(_)
                 | Command::Guard(_)
         )
     }
@@ -193,6 +202,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Report(args) => commands::report::run(&args),
         Command::Ui(args) => commands::ui::run(&args),
         Command::Trend(args) => commands::trend::run(&args),
+        Command::Fleet(args) => commands::fleet::run(&args, cli.verbose > 0),
+        Command::Agent(args) => commands::agent::run(*args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Query(args) => commands::query::run(&args),
         Command::Mcp(args) => commands::mcp::run(&args),
@@ -208,6 +219,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Case(args) => return commands::hidden::case(&args),
         Command::Supervisor(args) => return commands::hidden::lab(&args),
         Command::Guest(args) => return commands::hidden::guest(&args),
+        Command::QueryProcess(_) => return commands::hidden::query(),
         Command::Guard(args) => return commands::hidden::guard(&args),
     };
     match done {

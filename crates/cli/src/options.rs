@@ -112,6 +112,7 @@ impl RecordingArgs {
         options.unwinding = self.unwind;
         options.frequency_hz = self.frequency;
         options.stdout_to_stderr = self.json;
+        options.spool = crate::spool::of(&options.out);
         warn_of_shared_device(&options.out);
         Ok(options)
     }

@@ -1,9 +1,10 @@
 //! Places in object stores: every command that takes a recording's directory takes their URL, and `record`, `run` and `experiment` write
-//! there.
+//! there; so do the questions of `fleet`, and `fleet compact`.
 //!
 //! What speaks to stores is another program, `pagelab-fleet` (its dependencies would double this one). A URL that is read becomes a folder
-//! of the user's cache that it brings up to date; one that is written becomes a spool beside which it runs, copying what comes, until the
-//! command has ended.
+//! of the user's cache that it brings up to date; of a compacted fleet only the days and tables that the question needs. One that is
+//! written becomes a spool beside which it runs, copying what comes, until the command has ended; a fleet that is compacted into becomes a
+//! working copy that is copied back then.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -13,9 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::anyhow;
+use pagelab_recording::SpoolOptions;
 
 use crate::failure::Failure;
+use crate::options::above_zero;
 use crate::say;
+use crate::spool;
 
 /// The program that speaks to stores.
 const FLEET: &str = "pagelab-fleet";
@@ -30,6 +34,38 @@ const WRITING: [(&str, [&str; 2]); 4] = [
     ("experiment", ["-o", "--output"]),
     ("compare", ["-o", "--output"]),
 ];
+/// Commands of `pagelab fleet` that are those of the other program.
+const PASSED_ON: [&str; 3] = ["upload", "mirror", "ls"];
+/// The question that makes a fleet of recordings.
+const COMPACT: &str = "compact";
+/// Questions about a compacted fleet that do not read all of its tables, with those that they read.
+const QUESTIONS: [(&str, &str); 4] = [
+    ("summary", "runs,labels,metrics"),
+    ("outliers", "runs,labels,metrics"),
+    ("drift", "runs,labels,metrics,settings"),
+    ("trend", "runs,labels,metrics"),
+];
+/// Options of `fleet` whose value is the next word.
+const FLEET_VALUES: [&str; 11] = [
+    "--labels",
+    "--from",
+    "--to",
+    "--metric",
+    "--instance",
+    "--label",
+    "--alpha",
+    "--format",
+    "--memory",
+    "-o",
+    "--output",
+];
+
+/// Commands whose spool is bounded. Those that make sets read their runs at the end, and need all of them.
+const BOUNDED: [&str; 2] = ["record", "run"];
+/// The environment's bound of a spool, such as `4G`.
+const SPOOL_BYTES: &str = "PAGELAB_SPOOL_BYTES";
+/// The bound without it; less if that is more than a quarter of the free space.
+const USUAL_SPOOL_BYTES: u64 = 4 << 30;
 
 /// A command line without URLs.
 pub(crate) struct Words {
@@ -39,11 +75,21 @@ pub(crate) struct Words {
     pub upload: Option<Upload>,
 }
 
-/// Puts folders in place of the URLs of a command line. Words behind `--` belong to the command that is run.
+/// Puts folders in place of the URLs of a command line. Words behind `--` belong to the command that is run. Does not return for commands
+/// that are the other program's.
 ///
 /// # Errors
 /// There is no `pagelab-fleet`, or the store does not give what is read.
 pub(crate) fn without_urls(words: &[OsString]) -> Result<Words, Failure> {
+    let is =
+        |place: usize, names: &[&str]| words.get(place).and_then(|w| w.to_str()).is_some_and(|w| names.contains(&w));
+    if is(1, &["fleet"]) {
+        if is(2, &PASSED_ON) {
+            let error = fleet().args(words.iter().skip(2)).exec();
+            return Err(cannot_start("pagelab fleet", &error));
+        }
+        return fleet_without_urls(words);
+    }
     let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let mut upload = None;
@@ -60,12 +106,14 @@ pub(crate) fn without_urls(words: &[OsString]) -> Result<Words, Failure> {
             if upload.is_some() {
                 return Err(Failure::input(anyhow!("found two places to write to, needed one -o")));
             }
-            let begun = Upload::begin(url)?;
-            let folder = begun.spool.clone();
-            upload = Some(begun);
-            folder
+            let spool = spool_for(url)?;
+            if BOUNDED.contains(&command.as_str()) {
+                bound(&spool, url)?;
+            }
+            upload = Some(Upload::begin(url, &spool)?);
+            spool
         } else if READING.contains(&command.as_str()) && !["-o", "--output"].contains(&option_of_it) {
-            mirrored(url)?
+            mirrored(url, &[])?
         } else {
             continue;
         };
@@ -74,6 +122,55 @@ pub(crate) fn without_urls(words: &[OsString]) -> Result<Words, Failure> {
         replaced[place] = word;
     }
     Ok(Words { words: replaced, upload })
+}
+
+/// The same of `pagelab fleet QUESTION FLEET` and `pagelab fleet compact SOURCE... FLEET`.
+fn fleet_without_urls(words: &[OsString]) -> Result<Words, Failure> {
+    let question = words.get(2).and_then(|word| word.to_str()).unwrap_or_default();
+    let is_folder = |place: &usize| {
+        let is_value = words[*place - 1].to_str().is_some_and(|before| FLEET_VALUES.contains(&before));
+        !is_value && !words[*place].as_encoded_bytes().starts_with(b"-")
+    };
+    let folders: Vec<usize> = (3..words.len()).filter(is_folder).collect();
+    let mut upload = None;
+    let mut replaced = words.to_vec();
+    for place in &folders {
+        let Some(url) = words[*place].to_str().filter(|text| is_url(text)) else { continue };
+        let is_output = question == COMPACT && Some(place) == folders.last() && folders.len() > 1;
+        replaced[*place] = if is_output {
+            let folder = mirrored(url, &["--working-copy".to_owned(), "--days".to_owned(), "..".to_owned()])?;
+            upload = Some(Upload { url: url.to_owned(), folder: folder.clone(), work: Work::WorkingCopy });
+            folder.into()
+        } else if question == COMPACT {
+            mirrored(url, &[])?.into()
+        } else {
+            mirrored(url, &needs(question, words))?.into()
+        };
+    }
+    Ok(Words { words: replaced, upload })
+}
+
+/// What a question needs of a compacted fleet, as options of `pagelab-fleet mirror`.
+fn needs(question: &str, words: &[OsString]) -> Vec<String> {
+    let value = |option: &str| {
+        let texts = words.iter().enumerate().filter_map(|(place, word)| Some((place, word.to_str()?)));
+        let mut values = texts.filter_map(|(place, text)| match text.split_once('=') {
+            Some((name, value)) if name == option => Some(value),
+            None if text == option => words.get(place + 1)?.to_str(),
+            _ => None,
+        });
+        values.next_back().unwrap_or_default().to_owned()
+    };
+    // What is no date is refused by the question itself, in its own words.
+    let date = |text: String| {
+        if text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-') { text } else { String::new() }
+    };
+    let (from, to) = (date(value("--from")), date(value("--to")));
+    let mut options = vec!["--days".to_owned(), format!("{from}..{to}")];
+    if let Some((_, tables)) = QUESTIONS.iter().find(|(name, _)| *name == question) {
+        options.extend(["--only".to_owned(), (*tables).to_owned()]);
+    }
+    options
 }
 
 /// A word as option and value: `--output=s3://...`.
@@ -90,12 +187,16 @@ fn is_url(text: &str) -> bool {
 }
 
 /// The program, beside this one or where programs are looked for.
-fn fleet() -> Command {
+pub(crate) fn program() -> PathBuf {
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(FLEET)));
-    Command::new(beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(FLEET)))
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(FLEET))
 }
 
-fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
+fn fleet() -> Command {
+    Command::new(program())
+}
+
+pub(crate) fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
     Failure::host(anyhow!(
         "{url}: cannot start {FLEET}, which speaks to object stores: {error}; needed: {FLEET} beside pagelab or in PATH; type: make fleet"
     ))
@@ -108,9 +209,9 @@ fn cache() -> Option<PathBuf> {
     named.or_else(|| Some(folder("HOME")?.join(".cache")))
 }
 
-/// The folder that holds what is at `url` now.
-fn mirrored(url: &str) -> Result<PathBuf, Failure> {
-    let output = fleet().args(["mirror", url]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+/// The folder that holds what is at `url` now; `options` are those of `pagelab-fleet mirror`.
+fn mirrored(url: &str, options: &[String]) -> Result<PathBuf, Failure> {
+    let output = fleet().args(["mirror", url]).args(options).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_start(url, &error))?;
     if !output.status.success() {
         return Err(Failure::input(anyhow!("{url} was not copied: {FLEET} mirror ended with {}", output.status)));
@@ -119,57 +220,114 @@ fn mirrored(url: &str) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(OsString::from_vec(path.to_vec())))
 }
 
-/// A recording on its way into a store.
+/// A name for a spool that nothing has yet; the folder that holds spools is made.
+fn spool_for(url: &str) -> Result<PathBuf, Failure> {
+    let nowhere = || Failure::host(anyhow!("found neither XDG_CACHE_HOME nor HOME; needed: a place for the spool"));
+    let parent = cache().ok_or_else(nowhere)?.join("pagelab/spool");
+    let made = std::fs::create_dir_all(&parent);
+    made.map_err(|error| Failure::host(anyhow!("{}: cannot make the folder: {error}", parent.display())))?;
+    Ok(parent.join(format!("{}-{}", name_of(url), std::process::id())))
+}
+
+/// Bounds the spool.
+fn bound(spool: &Path, url: &str) -> Result<(), Failure> {
+    let max_bytes = if let Ok(text) = std::env::var(SPOOL_BYTES) {
+        above_zero(&text).map_err(|wrong| Failure::input(anyhow!("{SPOOL_BYTES}: {wrong}")))?
+    } else {
+        let folder = rustix::fs::statvfs(spool.parent().unwrap_or(Path::new(".")));
+        let free_bytes = folder.map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+        USUAL_SPOOL_BYTES.min(free_bytes / 4)
+    };
+    let options = SpoolOptions { max_bytes, journal: journal_of(spool), url: url.to_owned() };
+    spool::set(spool, options);
+    Ok(())
+}
+
+/// Where `pagelab-fleet upload` notes what it copied.
+fn journal_of(spool: &Path) -> PathBuf {
+    spool.with_file_name(format!(".{}.upload.jsonl", spool.file_name().unwrap_or_default().display()))
+}
+
+/// A recording or a fleet on its way into a store.
 pub(crate) struct Upload {
     url: String,
     /// Where it is made.
-    spool: PathBuf,
-    child: Child,
+    folder: PathBuf,
+    work: Work,
+}
+
+/// How it gets there.
+enum Work {
+    /// The folder is a spool; this program copies what comes.
+    Spool(Child),
+    /// The folder is a working copy of a fleet, which is copied at the end.
+    WorkingCopy,
 }
 
 impl Upload {
-    fn begin(url: &str) -> Result<Self, Failure> {
-        let parent = cache()
-            .ok_or_else(|| {
-                Failure::host(anyhow!("found neither XDG_CACHE_HOME nor HOME; needed: a place for the spool"))
-            })?
-            .join("pagelab/spool");
-        let spool = parent.join(format!("{}-{}", name_of(url), std::process::id()));
-        let made = std::fs::create_dir_all(&parent);
-        made.map_err(|error| Failure::host(anyhow!("{}: cannot make the folder: {error}", parent.display())))?;
+    fn begin(url: &str, spool: &Path) -> Result<Self, Failure> {
         let mut command = fleet();
-        command.arg("upload").arg(&spool).args([url, "--follow"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("upload").arg(spool).args([url, "--follow"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Ctrl-C ends the recording; what it left is copied then.
         command.process_group(0);
         let child = command.spawn().map_err(|error| cannot_start(url, &error))?;
-        Ok(Self { url: url.to_owned(), spool, child })
+        Ok(Self { url: url.to_owned(), folder: spool.to_owned(), work: Work::Spool(child) })
     }
 
-    /// Waits until everything is in the store; then the spool goes. If it did not get there the spool stays, and the way on is said.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        if !self.spool.exists() {
-            // Nothing was recorded: there is nothing to wait for.
-            drop(self.child.kill());
-            drop(self.child.wait());
-            return Ok(());
+    /// Waits until everything is in the store; then a spool goes. If it did not get there the folder stays, and the way on is said.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Self { url, folder, work } = self;
+        match work {
+            Work::Spool(child) => finish_spool(&url, &folder, child),
+            Work::WorkingCopy => copy_back(&url, &folder),
         }
-        // The end of its standard input is what it waits for.
-        drop(self.child.stdin.take());
-        let mut said = String::new();
-        if let Some(mut out) = self.child.stdout.take() {
-            drop(out.read_to_string(&mut said));
-        }
-        let ended = self.child.wait().map_err(|error| cannot_start(&self.url, &error))?;
-        if !ended.success() {
-            let (spool, url) = (self.spool.display(), &self.url);
-            return Err(Failure::host(anyhow!(
-                "what was recorded is in {spool} and not all of it in {url}; to go on type: {FLEET} upload {spool} {url}"
-            )));
-        }
-        say!("pagelab: {}", said.trim());
-        remove_spool(&self.spool);
-        Ok(())
     }
+}
+
+fn finish_spool(url: &str, spool: &Path, mut child: Child) -> Result<(), Failure> {
+    if !spool.exists() {
+        // Nothing was recorded: there is nothing to wait for.
+        drop(child.kill());
+        drop(child.wait());
+        return Ok(());
+    }
+    // The end of its standard input is what it waits for.
+    drop(child.stdin.take());
+    let mut said = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        drop(out.read_to_string(&mut said));
+    }
+    let ended = child.wait().map_err(|error| cannot_start(url, &error))?;
+    if !ended.success() {
+        let spool = spool.display();
+        return Err(Failure::host(anyhow!(
+            "what was recorded is in {spool} and not all of it in {url}; to go on type: {FLEET} upload {spool} {url}"
+        )));
+    }
+    say!("pagelab: {}", said.trim());
+    remove_spool(spool);
+    Ok(())
+}
+
+/// Copies a fleet that was compacted into back into its store.
+fn copy_back(url: &str, folder: &Path) -> Result<(), Failure> {
+    if !has_days(folder) {
+        // Nothing was compacted.
+        return Ok(());
+    }
+    let mut command = fleet();
+    command.arg("upload").arg(folder).args([url, "--working-copy"]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| cannot_start(url, &error))?;
+    if !output.status.success() {
+        return Err(Failure::host(anyhow!("not all days are in {url}; to go on type the same command again")));
+    }
+    say!("pagelab: {}", String::from_utf8_lossy(&output.stdout).trim());
+    Ok(())
+}
+
+fn has_days(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.as_encoded_bytes().starts_with(b"day="))
 }
 
 /// The last part of a URL, as a name of a file.
@@ -181,8 +339,7 @@ fn name_of(url: &str) -> String {
 
 /// It is in the store: what cannot be removed only takes space, and says so.
 fn remove_spool(spool: &Path) {
-    let journal = spool.with_file_name(format!(".{}.upload.json", spool.file_name().unwrap_or_default().display()));
-    drop(std::fs::remove_file(journal));
+    drop(std::fs::remove_file(journal_of(spool)));
     if let Err(error) = std::fs::remove_dir_all(spool) {
         say!("pagelab: {}: cannot remove the spool: {error}", spool.display());
     }
@@ -212,9 +369,27 @@ mod tests {
             "pagelab doctor s3://b/a",
             "pagelab",
             "pagelab run --name=a --filename=/x",
+            "pagelab fleet summary fleet --metric s3://b/a",
+            "pagelab fleet",
         ] {
             let found = without_urls(&words(line)).unwrap_or_else(|failure| panic!("{line}: {failure}"));
             assert_eq!((found.words, found.upload.is_none()), (words(line), true));
         }
+    }
+
+    #[test]
+    fn a_question_needs_its_days_and_tables() {
+        let needs = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            needs(words[2].to_str().unwrap_or_default(), &words).join(" ")
+        };
+        assert_eq!(needs("pagelab fleet trend s3://b/f"), "--days .. --only runs,labels,metrics");
+        assert_eq!(
+            needs("pagelab fleet drift s3://b/f --from 2026-03-01 --to=2026-03-31"),
+            "--days 2026-03-01..2026-03-31 --only runs,labels,metrics,settings"
+        );
+        assert_eq!(needs("pagelab fleet compare s3://b/f --label thp --from 2026-03-01"), "--days 2026-03-01..");
+        // It is the question that says what is wrong with it.
+        assert_eq!(needs("pagelab fleet compare s3://b/f --from march"), "--days ..");
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 const LEAVES: [&str; 2] = ["vocab", "output"];
 
 /// Crate, and the crates it may know besides the [`LEAVES`].
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("vocab", &[]),
     ("output", &[]),
     ("recording", &[]),
@@ -21,6 +21,8 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("observe", &["recording", "residency", "host"]),
     // `views` for the rollups, which are written when a recording is closed.
     ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
+    // Without `session`: it starts `pagelab record`, a process for each recording.
+    ("agent", &["recording", "host"]),
     // Without `views`, which ask recordings: what happens now is in none yet.
     ("watch", &["session", "observe", "host", "recording"]),
     ("views", &["recording"]),
@@ -33,7 +35,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("experiment", &["session", "lab", "host", "analysis", "recording", "fiojob", "observe", "residency"]),
     ("reproduce", &["experiment", "analysis", "recording"]),
     ("interop", &["views", "recording"]),
-    ("report", &["views", "analysis", "recording"]),
+    ("report", &["views", "analysis", "recording", "fleet"]),
     ("fleet", &["analysis", "recording", "views"]),
     ("page", &["analysis", "interop", "views", "recording"]),
     ("ui", &["views", "recording"]),
@@ -50,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "load",
             "observe",
             "session",
+            "agent",
             "views",
             "sql",
             "analysis",
@@ -61,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "mcp",
             "watch",
             "report",
+            "fleet",
         ],
     ),
 ];

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::{json, pagelab, run, scratch, stderr};
 use pagelab_views::view::VIEWS;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
-use rmcp::service::RunningService;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResponse, Tool};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -36,7 +36,22 @@ impl Client {
     #[track_caller]
     fn of(dirs: &[&Path]) -> Self {
         let mut command = pagelab();
-        command.arg("mcp").args(dirs).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.arg("mcp").args(dirs);
+        Self::started(command)
+    }
+
+    /// A client of a server whose queries have a limit, and `temporary` for their files.
+    #[track_caller]
+    fn with_limit(dir: &Path, seconds: &str, temporary: &Path) -> Self {
+        let mut command = pagelab();
+        command.arg("mcp").arg(dir).args(["--query-timeout", seconds]);
+        command.env("TMPDIR", temporary).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+        Self::started(command)
+    }
+
+    #[track_caller]
+    fn started(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().expect("the program starts");
         let (input, output) = (server.stdin.take().expect("a pipe"), server.stdout.take().expect("a pipe"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -380,9 +395,187 @@ fn runs_appear_and_a_long_call_does_not_hold_the_end() {
     let peer = client.service.peer().clone();
     client.runtime.spawn(async move { peer.call_tool(request).await });
     assert_eq!(client.ask("recordings", &json!({"top": 1}))["recordings_total"], 2);
+    let queries = client.queries(1);
     let (status, took) = client.close();
     assert_eq!(status, Some(0));
     assert!(took < Duration::from_secs(30), "{took:?}");
+    gone(&queries);
+}
+
+/// What no query may know.
+const SECRET_KEY: &str = "a key of an object store";
+
+/// Two tables of ten million rows each: it takes days, and the engine does not look up from it.
+const CROSS_JOIN: &str = "select count(*) as n from generate_series(1, 10000000) a, generate_series(1, 10000000) b \
+                          where (a.value * b.value) % 7 = 3";
+
+/// Longer than a limit may be overrun, and than a process may take to go.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A word of `/proc/PID/stat` behind the name: 0 is the state, 1 the parent.
+fn stat_word(pid: u32, number: usize) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit(')').next()?.split_whitespace().nth(number).map(str::to_owned)
+}
+
+/// The processes that a process has started and not waited for.
+fn children(of: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| stat_word(*pid, 1) == Some(of.to_string())).collect()
+}
+
+/// Waits until the processes have gone. One whose parent was killed may be left for another to collect.
+#[track_caller]
+fn gone(pids: &[u32]) {
+    let begun = Instant::now();
+    let is_there = |pid: &&u32| stat_word(**pid, 0).is_some_and(|state| state != "Z" && state != "X");
+    while let Some(pid) = pids.iter().find(is_there) {
+        assert!(begun.elapsed() < SOON, "process {pid} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Client {
+    /// The processes of `count` running queries.
+    #[track_caller]
+    fn queries(&self, count: usize) -> Vec<u32> {
+        let begun = Instant::now();
+        loop {
+            // What was asked for is sent while the client waits for something.
+            self.tools();
+            let running = children(self.server.id());
+            if running.len() == count {
+                return running;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{running:?}, needed {count}");
+        }
+    }
+
+    /// Asks a query, and waits for nothing.
+    fn begin(&self, sql: &str) -> RequestHandle<RoleClient> {
+        let arguments = json!({"sql": sql}).as_object().expect("an object").clone();
+        let call = CallToolRequest::new(CallToolRequestParams::new("query").with_arguments(arguments));
+        let (peer, options) = (self.service.peer(), PeerRequestOptions::no_options());
+        self.runtime.block_on(peer.send_cancellable_request(call.into(), options)).expect("it is sent")
+    }
+}
+
+/// A recording, and an empty folder beside it.
+fn recorded_briefly() -> (TempDir, PathBuf, PathBuf) {
+    let tmp = scratch();
+    let (rec, temporary) = (tmp.path().join("rec"), tmp.path().join("temporary"));
+    run(pagelab().args(["record", "-o"]).arg(&rec).args(["--", "true"]), 0);
+    fs::create_dir(&temporary).expect("ours");
+    (tmp, rec, temporary)
+}
+
+fn files_in(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("ours").count()
+}
+
+#[test]
+fn a_cross_join_ends_at_its_limit_and_the_next_call_is_answered() {
+    let (_tmp, rec, temporary) = recorded_briefly();
+    let client = Client::with_limit(&rec, "1.5", &temporary);
+    let begun = Instant::now();
+    let said = client.refused("query", &json!({"sql": CROSS_JOIN}));
+    let took = begun.elapsed();
+    assert!(said.contains("no end of the query after 1.5 s") && said.contains("--query-timeout S"), "{said}");
+    let limit = Duration::from_millis(1500);
+    assert!(limit <= took && took < limit + SOON, "{took:?}");
+    assert_eq!((children(client.server.id()), files_in(&temporary)), (Vec::new(), 0));
+    assert_eq!(client.ask("query", &json!({"sql": "select 1 as one"}))["rows"], json!([{"one": 1}]));
+    assert_eq!(client.close().0, Some(0));
+    run(pagelab().arg("mcp").arg(&rec).args(["--query-timeout", "0"]).stdin(Stdio::null()), 2);
+}
+
+#[test]
+fn a_query_ends_at_its_limit_of_memory() {
+    let (_tmp, rec, temporary) = recorded_briefly();
+    let client = Client::with_limit(&rec, "600", &temporary);
+    // The engine's own account of memory does not have it.
+    let said = client.refused("query", &json!({"sql": "select length(repeat('x', 2000000000)) as n"}));
+    assert!(said.contains("found 1") && said.contains("bytes in use, needed at most 1073741824"), "{said}");
+    assert_eq!(client.ask("query", &json!({"sql": "select 2 as two"}))["rows"], json!([{"two": 2}]));
+    assert_eq!(client.close().0, Some(0));
+}
+
+#[test]
+fn a_cancelled_query_leaves_no_process_and_makes_room() {
+    let (_tmp, rec, temporary) = recorded_briefly();
+    let client = Client::with_limit(&rec, "600", &temporary);
+    // One more than run at a time: it is cancelled while it waits.
+    let asked: Vec<_> = (0..5).map(|_| client.begin(CROSS_JOIN)).collect();
+    let queries = client.queries(4);
+    assert_eq!(files_in(&temporary), 4, "each has a folder");
+    for pid in &queries {
+        let environment = fs::read(format!("/proc/{pid}/environ")).expect("ours");
+        assert!(!String::from_utf8_lossy(&environment).contains(SECRET_KEY), "a query knows no keys");
+    }
+    client.runtime.block_on(async {
+        for handle in asked {
+            handle.cancel(Some("somebody lost interest".to_owned())).await.expect("it is sent");
+        }
+    });
+    client.tools();
+    gone(&queries);
+    // If the fifth were running, this would be the second of two.
+    assert_eq!(client.ask("query", &json!({"sql": "select 1 as one"}))["rows"], json!([{"one": 1}]));
+    assert_eq!((children(client.server.id()), files_in(&temporary)), (Vec::new(), 0));
+    assert_eq!(client.close().0, Some(0));
+}
+
+#[test]
+fn a_query_dies_with_a_killed_server() {
+    let (_tmp, rec, temporary) = recorded_briefly();
+    let mut client = Client::with_limit(&rec, "600", &temporary);
+    let _asked = client.begin(CROSS_JOIN);
+    let queries = client.queries(1);
+    client.server.kill().expect("ours");
+    client.server.wait().expect("ours");
+    gone(&queries);
+}
+
+/// The answer of a query's process that is started without a server.
+fn answered(query: &Value, temporary: &Path) -> Value {
+    let mut command = pagelab();
+    command.arg("__query").env("TMPDIR", temporary).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("it starts");
+    let mut input = process.stdin.take().expect("a pipe");
+    write!(input, "{query}").expect("it reads");
+    drop(input);
+    let output = process.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    json(&output)
+}
+
+#[test]
+fn the_process_of_a_query_writes_to_its_folder_and_reads_its_recordings_alone() {
+    let (tmp, rec, temporary) = recorded_briefly();
+    let ask = |dirs: &[&Path], sql: &str, temporary: &Path| {
+        let query = json!({"dirs": dirs, "sql": sql, "memory_bytes": 8 << 20, "most_bytes": LIMIT});
+        answered(&query, temporary)
+    };
+    let sort = "select max(r) as most from (select row_number() over (order by value % 97, value) as r from \
+                generate_series(1, 3000000))";
+    let found = ask(&[&rec], sort, &temporary);
+    assert_eq!((&found["Ok"]["rows_json"], files_in(&temporary)), (&"[{\"most\":3000000}]".into(), 0), "{found}");
+    let without = ask(&[&rec], sort, &tmp.path().join("nowhere"));
+    assert!(without["Err"]["Unanswered"].is_string(), "it needs temporary files: {without}");
+
+    // A folder of a recording that leads to one which nobody named.
+    let (linked, count) = (tmp.path().join("linked"), "select count(*) as n from tasks");
+    run(pagelab().args(["record", "-o"]).arg(&linked).args(["--", "true"]), 0);
+    fs::remove_dir_all(linked.join("tasks")).expect("ours");
+    symlink(rec.join("tasks"), linked.join("tasks")).expect("ours");
+    let both = ask(&[&linked, &rec], count, &temporary);
+    assert!(both["Ok"]["rows"] == 1, "{both}");
+    let alone = ask(&[&linked], count, &temporary);
+    assert!(alone["Err"]["Unanswered"].as_str().is_some_and(|said| said.contains("Permission denied")), "{alone}");
+
+    let nothing = answered(&json!({}), &temporary);
+    assert!(nothing["Err"]["Unanswered"].as_str().is_some_and(|said| said.contains("own use")), "{nothing}");
 }
 
 /// Lines that the server writes on these lines, and its status.

@@ -80,6 +80,8 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo pagelab experiment experiments/two-kernels", How::Elsewhere("tests/lab_plans.rs: VMs")),
     ("sudo pagelab reproduce", How::Elsewhere("tests/reproduce.rs")),
     ("make experiments &&", How::Elsewhere("tests/reproduce.rs; half an hour")),
+    ("pagelab fleet compact set fleet", How::Run),
+    ("pagelab fleet compare fleet", How::Elsewhere("crates/fleet/tests/compact.rs: many hosts")),
     ("pagelab query set", How::Run),
     ("pagelab mcp set", How::Run),
 ];

@@ -80,6 +80,44 @@ pub enum FleetError {
         /// The text.
         text: String,
     },
+    /// The fleet has none of the days asked for.
+    #[error(
+        "{path}: found {found}; needed: a compacted fleet that has the days asked for; type: pagelab fleet compact RECORDINGS {path}",
+        path = path.display()
+    )]
+    NoDays {
+        /// The fleet's folder.
+        path: PathBuf,
+        /// Its days.
+        found: String,
+    },
+    /// No run of the days asked for has the metric.
+    #[error("found no metric {name} in these days; there is: {known}")]
+    NoSuchMetric {
+        /// The metric asked for.
+        name: String,
+        /// Metrics or instances that there are.
+        known: String,
+    },
+    /// No run of the days asked for has the label, or it has not the values asked for.
+    #[error("label {label}: found {found}; needed: {needed}")]
+    BadLabel {
+        /// The label asked for.
+        label: String,
+        /// Its values, or the labels that there are.
+        found: String,
+        /// What is needed.
+        needed: String,
+    },
+    /// Recordings cannot be found.
+    #[error(transparent)]
+    Recording(#[from] pagelab_recording::Error),
+    /// Somebody else compacts the fleet.
+    #[error("{path}: another compaction of it is running; wait for its end", path = path.display())]
+    Busy {
+        /// The fleet's folder.
+        path: PathBuf,
+    },
     /// An option of a simulated fleet is outside its range.
     #[error("{option} of the simulated fleet is {found}; needed: {needed}")]
     BadPlan {

@@ -3,7 +3,9 @@
 //! | step | where |
 //! |---|---|
 //! | the compacted tables that questions read, by day | [`rollup`] |
+//! | from recordings to these tables | [`mod@compact`] |
 //! | from their rows to what the statistics take | [`questions`] |
+//! | whole answers to questions, as `pagelab fleet` prints them | [`answers`] |
 //! | one metric under two labels, hosts as random effect | [`model`] |
 //! | hosts that differ from the fleet | [`outliers`] |
 //! | settings that differ among hosts, and what goes with them | [`drift`] |
@@ -53,6 +55,8 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+pub mod answers;
+pub mod compact;
 pub mod course;
 pub mod drift;
 mod error;

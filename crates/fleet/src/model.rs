@@ -188,6 +188,18 @@ pub struct FleetComparison {
     pub notes: Vec<String>,
 }
 
+impl FleetComparison {
+    /// Test over base less 1, in per cent.
+    pub fn pct(&self) -> Option<f64> {
+        self.ratio.map(|ratio| 100.0 * (ratio - 1.0))
+    }
+
+    /// Its 95 % interval.
+    pub fn pct_ci95(&self) -> Option<[f64; 2]> {
+        self.ratio_ci95.map(|ends| ends.map(|ratio| 100.0 * (ratio - 1.0)))
+    }
+}
+
 /// Compares runs under two labels, `base` and `test`.
 ///
 /// # Example

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 
 use pagelab_analysis::AnalysisError;
-use pagelab_sql::QueryError;
 use pagelab_views::ViewError;
 use pagelab_vocab::terminal::{Allow, Escaping};
 use serde::Serialize;
@@ -30,8 +29,8 @@ pub(crate) enum ToolError {
     #[error(transparent)]
     Analysis(#[from] AnalysisError),
     /// A query has no answer.
-    #[error(transparent)]
-    Query(#[from] QueryError),
+    #[error("{0}")]
+    Query(String),
     /// The answer is longer than anybody wants to read.
     #[error("found an answer of {}{bytes} bytes, needed at most {LIMIT_BYTES}: {smaller}", if *at_least { "more than " } else { "" })]
     TooLong {

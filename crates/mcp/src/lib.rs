@@ -33,6 +33,9 @@
 //! At the end of standard input, with status 0. Tools run in threads of their own, four at a time: an error or a panic in one is the
 //! answer to its call, and the others go on.
 //!
+//! A query may need hours and cannot be ended within a process. So [`serve`] is given a [`QueryRunner`] that runs queries where they
+//! can be killed: when they reach its limits, when the client cancels the call, and when the client has gone.
+//!
 //! ## How to add a tool
 //!
 //! 1. Write its file: a struct of arguments with `deny_unknown_fields`, every field with a line that says what it does, its unit
@@ -53,6 +56,7 @@ mod show;
 mod tables;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rmcp::ServiceExt as _;
 use rmcp::service::{QuitReason, ServerInitializeError};
@@ -60,6 +64,8 @@ use rmcp::transport::stdio_pipes;
 
 use recordings::Served;
 use server::Server;
+
+pub use query::QueryRunner;
 
 /// Why the server does not start, or has ended early.
 #[derive(Debug, thiserror::Error)]
@@ -75,27 +81,31 @@ pub enum McpError {
     Protocol(String),
 }
 
-/// Answers the client on standard input and output, until it closes standard input. `dirs` are recordings, or folders of them.
+/// Answers the client on standard input and output, until it closes standard input. `dirs` are recordings, or folders of them;
+/// `runner` runs the client's queries.
 ///
 /// # Errors
 /// A path has no recording at or below it, or the client does not speak the protocol.
-pub fn serve(dirs: &[PathBuf]) -> Result<(), McpError> {
+pub fn serve(dirs: &[PathBuf], runner: Arc<dyn QueryRunner>) -> Result<(), McpError> {
     let served = Served::new(dirs)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(serve_client(Server::new(served)));
+    let done = runtime.block_on(serve_client(Server::new(served, runner)));
     // A call that still runs ends with the process: nobody waits for its answer.
     runtime.shutdown_background();
     done
 }
 
 async fn serve_client(server: Server) -> Result<(), McpError> {
+    let calls = server.clone();
     let running = match server.serve(stdio_pipes()).await {
         Ok(running) => running,
         // It ended before it began: nobody asked.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(McpError::Protocol(error.to_string())),
     };
-    match running.waiting().await {
+    let done = running.waiting().await;
+    calls.calls_end().await;
+    match done {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(McpError::Protocol(error.to_string())),
         Ok(_) => Ok(()),
     }

@@ -1,9 +1,8 @@
 //! The tool `query`: SQL over the recordings.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::fd::BorrowedFd;
 
-use pagelab_sql::{Format, HELD_BYTES, QueryOptions};
+use pagelab_sql::{ShortAnswer, ShortError, ShortQuery};
 use rmcp::schemars;
 use serde_json::json;
 
@@ -13,7 +12,17 @@ use crate::recordings::Served;
 const SMALLER: &str = "ask for fewer rows with LIMIT, fewer columns, or sums with GROUP BY";
 
 /// Memory of one query for sorts, joins and aggregations: several run at a time.
-const MEMORY_BYTES: usize = 256 << 20;
+pub(crate) const MEMORY_BYTES: usize = 256 << 20;
+
+/// Runs the queries of clients: where they can be killed, because a query may need hours and a client may go.
+pub trait QueryRunner: std::fmt::Debug + Send + Sync {
+    /// Runs one query to its end, or to the limit of its time. `cancelled` becomes readable, or its other end is closed, when nobody
+    /// waits for the answer any more: the query must end then, and no process of it may be left when this returns.
+    ///
+    /// # Errors
+    /// What is wrong with the query, or which limit it reached, in words for the client.
+    fn run(&self, query: &ShortQuery, cancelled: BorrowedFd<'_>) -> Result<ShortAnswer, ShortError>;
+}
 
 /// The query, and over what.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
@@ -26,53 +35,29 @@ pub(crate) struct Args {
     recordings: Option<Vec<String>>,
 }
 
-/// Keeps a result that is short enough, and the length of one that is not.
-#[derive(Debug, Default)]
-struct Short {
-    text: Vec<u8>,
-    bytes: usize,
-}
-
-impl Write for Short {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len();
-        if self.bytes > LIMIT_BYTES {
-            self.text.clear();
-            // The query ends here: a result may be endless.
-            return Err(io::Error::other("the result is too long"));
-        }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+/// Why a query has no answer, in words for the client.
+pub(crate) fn failed(error: ShortError) -> ToolError {
+    match error {
+        ShortError::Unanswered(said) => ToolError::Query(said),
+        ShortError::TooLong { bytes, at_least } => ToolError::TooLong { bytes, at_least, smaller: SMALLER.to_owned() },
     }
 }
 
-/// The rows of a query as a JSON array, how many, and the damage of what was left out.
-pub(crate) fn rows(dirs: &[PathBuf], sql: &str) -> Result<(String, pagelab_sql::Answer), ToolError> {
-    let mut short = Short::default();
-    let options = QueryOptions { memory_bytes: MEMORY_BYTES, ..QueryOptions::default() };
-    let done = pagelab_sql::answer(dirs, sql, Format::Json, &mut short, &options);
-    if short.bytes > LIMIT_BYTES {
-        // The engine writes its result at once, when it has ended or has become as long as it holds back.
-        let at_least = short.bytes > HELD_BYTES;
-        return Err(ToolError::TooLong { bytes: short.bytes, at_least, smaller: SMALLER.to_owned() });
-    }
-    let answer = done?;
-    Ok((String::from_utf8_lossy(&short.text).trim().to_owned(), answer))
-}
-
-/// Runs the query.
-pub(crate) fn answer(served: &Served, args: &Args) -> Result<String, ToolError> {
+/// Has the query run.
+pub(crate) fn answer(
+    served: &Served,
+    args: &Args,
+    runner: &dyn QueryRunner,
+    cancelled: BorrowedFd<'_>,
+) -> Result<String, ToolError> {
     let (dirs, mut left_out) = match &args.recordings {
         Some(named) => (served.all_named("recordings", named)?, Vec::new()),
         None => served.readable()?,
     };
-    let (rows, answer) = rows(&dirs, &args.sql)?;
+    let query = ShortQuery { dirs, sql: args.sql.clone(), memory_bytes: MEMORY_BYTES, most_bytes: LIMIT_BYTES };
+    let answer = runner.run(&query, cancelled).map_err(failed)?;
     // The rows stay as the engine wrote them: a number that is read and written again may be another one.
     left_out.extend(answer.left_out);
-    let left_out = json!(left_out);
+    let (rows, left_out) = (answer.rows_json, json!(left_out));
     bounded(&format!("{{\"rows\":{rows},\"rows_total\":{},\"left_out\":{left_out}}}", answer.rows), SMALLER)
 }

@@ -1,12 +1,13 @@
 //! The tool `tables`: what SQL may ask for, with unit and meaning.
 
 use pagelab_recording::tables::{self, TableDef};
+use pagelab_sql::{ShortQuery, answer_short};
 use pagelab_vocab::nearest::hint_for;
 use rmcp::schemars;
 use serde_json::{Value, json};
 
-use crate::answer::{ToolError, document};
-use crate::query::rows;
+use crate::answer::{LIMIT_BYTES, ToolError, document};
+use crate::query::{MEMORY_BYTES, failed};
 
 const SMALLER: &str = "ask for one table with `name`";
 
@@ -60,7 +61,9 @@ fn made(name: &str, about: &str) -> Result<Value, ToolError> {
         "select column_name as \"column\", data_type as \"type\" from information_schema.columns \
          where table_name = '{name}' order by ordinal_position"
     );
-    let (rows, _) = rows(&[], &sql)?;
+    // Of this server's own words and no recording: it needs no process of its own.
+    let query = ShortQuery { dirs: Vec::new(), sql, memory_bytes: MEMORY_BYTES, most_bytes: LIMIT_BYTES };
+    let rows = answer_short(&query).map_err(failed)?.rows_json;
     let columns: Value = serde_json::from_str(&rows).map_err(|error| ToolError::Asked(error.to_string()))?;
     Ok(json!({"table": name, "about": about, "columns": columns}))
 }

@@ -270,6 +270,25 @@ impl Folder {
         renameat_with(&self.fd, from, &folder.fd, to, RenameFlags::NOREPLACE).map_err(Error::io("rename to", path))
     }
 
+    /// Lets two names that are there change places, in one step: whoever looks sees both as they were or both as they are.
+    ///
+    /// A file system that cannot (`renameat2` with `RENAME_EXCHANGE`: NFS, some of FUSE) is asked for three renames, by way of
+    /// `.exchange-` and the second name; in between one of them is missing for an instant.
+    pub fn exchange(&self, one: impl AsRef<OsStr>, other: impl AsRef<OsStr>) -> Result<()> {
+        let (one, _) = self.checked(one.as_ref())?;
+        let (other, path) = self.checked(other.as_ref())?;
+        match renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let mut aside = OsString::from(".exchange-");
+                aside.push(other);
+                self.rename(other, &aside)?;
+                self.rename(one, other)?;
+                self.rename(&aside, one)
+            }
+            done => done.map_err(Error::io("exchange", path)),
+        }
+    }
+
     /// Removes a file, or a link itself.
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (name, path) = self.checked(name.as_ref())?;

@@ -7,6 +7,7 @@
 //! | what one recording alone shows | [`verdict::explanation`] |
 //! | the same as Markdown, for a pull request | [`markdown()`] |
 //! | a history of runs: its chart and changes | [`trend()`] |
+//! | answers about fleets | [`fleet`] |
 //! | pictures of the faults behind a comparison, read from its recordings | [`pictures`] |
 //! | address against time of one mapping, or of two on one scale | [`fault_map`], [`fault_maps`] |
 //! | offset against time of the reads and writes of one file | [`io_map`] |
@@ -28,6 +29,7 @@ mod explanation;
 mod faultmap;
 mod finding;
 pub mod flamegraph;
+pub mod fleet;
 mod iomap;
 mod latency;
 mod markdown;

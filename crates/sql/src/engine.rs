@@ -57,30 +57,38 @@ pub(crate) fn run(
     options: &QueryOptions,
     damaged: Damaged,
 ) -> Result<Answer> {
+    bounded(sql)?;
+    let catalogue = Arc::new(Catalogue::new(recordings, options.bounds.clone(), damaged));
+    in_threads(options, |runtime, threads| {
+        let context = context(&catalogue, threads, options)?;
+        let mut query = Query::new(context, catalogue.clone(), sql, format, out);
+        runtime.block_on(query.answer())
+    })
+}
+
+/// Calls `work` with a runtime of the threads asked for, in a thread that has the stack that planning needs, whoever calls.
+pub(crate) fn in_threads<T: Send>(
+    options: &QueryOptions,
+    work: impl FnOnce(&tokio::runtime::Runtime, usize) -> Result<T> + Send,
+) -> Result<T> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(available).clamp(1, MAX_THREADS);
-    bounded(sql)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("pagelab-query")
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|e| QueryError::Unanswered(format!("cannot start {threads} threads for the query: {e}")))?;
-    let catalogue = Arc::new(Catalogue::new(recordings, options.bounds.clone(), damaged));
-    let context = context(&catalogue, threads, options)?;
-    let mut query = Query::new(context, catalogue, sql, format, out);
-    // Planning happens in the thread that waits: it gets the stack that it needs, whoever calls.
-    let plan_and_run = || runtime.block_on(query.answer());
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("pagelab-query".to_owned()).stack_size(STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, plan_and_run);
+        let thread = thread.spawn_scoped(scope, || work(&runtime, threads));
         let thread = thread.map_err(|e| QueryError::Unanswered(format!("cannot start a thread for the query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
 /// Refuses a query that the engine would need more stack for than there is.
-fn bounded(sql: &str) -> Result<()> {
+pub(crate) fn bounded(sql: &str) -> Result<()> {
     let words = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize()
         .map_or(0, |tokens| tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).count());
@@ -92,8 +100,8 @@ fn bounded(sql: &str) -> Result<()> {
     )))
 }
 
-/// A session of the engine with all tables.
-pub fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+/// A session of the engine without tables: bounded memory, filters pushed into scans, integers divided as integers.
+pub(crate) fn session(threads: usize, options: &QueryOptions) -> Result<SessionContext> {
     let engine = |e: DataFusionError| QueryError::Unanswered(e.strip_backtrace());
     let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_bytes), NAMED_CONSUMERS);
     let spill = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -111,6 +119,13 @@ pub fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOption
     config.options_mut().optimizer.repartition_file_min_size = SPLIT_BYTES;
     let mut context = SessionContext::new_with_config_rt(config, environment);
     context.register_expr_planner(Arc::new(IntegerDivision)).map_err(engine)?;
+    Ok(context)
+}
+
+/// A session of the engine with all tables.
+pub fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+    let engine = |e: DataFusionError| QueryError::Unanswered(e.strip_backtrace());
+    let context = session(threads, options)?;
     for table in tables::all() {
         let provider = RegistryTable::new(table, catalogue.clone());
         context.register_table(table.name, Arc::new(provider)).map_err(engine)?;

@@ -15,7 +15,8 @@
 //! with their checksums before they are decoded (`bytes.rs`).
 //!
 //! Queries read only: statements that would create, change or write anything are refused. Memory is bounded, sorts and
-//! aggregations beyond it spill to the directory for temporary files.
+//! aggregations beyond it spill to the directory for temporary files. A query that must end is run in a process of its own
+//! ([`process`]).
 
 mod adapt;
 mod bytes;
@@ -26,9 +27,12 @@ mod engine;
 mod error;
 mod explain;
 mod held;
+pub mod listed;
 mod options;
 mod output;
+pub mod process;
 mod runs;
+mod short;
 mod table;
 
 use std::io::Write;
@@ -46,6 +50,7 @@ pub mod internals {
 pub use error::{QueryError, Result};
 pub use held::HELD_BYTES;
 pub use options::{Answer, Damaged, Format, QueryOptions};
+pub use short::{ShortAnswer, ShortError, ShortQuery, answer_short};
 
 /// Runs one SQL query over the recordings at and below `dirs` and writes the result to `out`. Returns the number of rows.
 pub fn query(dirs: &[PathBuf], sql: &str, format: Format, out: &mut (dyn Write + Send)) -> Result<u64> {

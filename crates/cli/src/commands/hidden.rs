@@ -34,3 +34,8 @@ pub(crate) fn case(args: &Words) -> ExitCode {
 pub(crate) fn lab(args: &Words) -> ExitCode {
     ExitCode::from(u8::try_from(pagelab_lab::supervisor_main(&args.words)).unwrap_or(1))
 }
+
+/// Runs the query that comes on standard input.
+pub(crate) fn query() -> ExitCode {
+    pagelab_sql::process::process_main()
+}

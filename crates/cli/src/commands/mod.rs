@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod agent;
 pub(crate) mod check;
 pub(crate) mod compare;
 mod confirm;
@@ -7,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod fleet;
 pub(crate) mod help_files;
 pub(crate) mod hidden;
 pub(crate) mod hugepages;

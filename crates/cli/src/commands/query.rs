@@ -48,6 +48,30 @@ pub(crate) struct Args {
     words: Vec<String>,
     #[command(flatten)]
     span: SpanArgs,
+    #[command(flatten)]
+    result: ResultArgs,
+}
+
+/// The layout asked for, or the one that the name of the output ends in.
+fn format_of(is_json: bool, format: Option<Format>, output: Option<&Path>) -> Result<sql::Format, Failure> {
+    let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
+    let known = ending.and_then(|ending| Format::from_str(ending, true).ok());
+    let format = match (is_json, format.or(known)) {
+        (true, _) => sql::Format::Json,
+        (false, Some(format)) => format.into(),
+        (false, None) => sql::Format::Table,
+    };
+    if output.is_none() && format == sql::Format::Parquet && io::stdout().is_terminal() {
+        let needed =
+            "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
+        return Err(Failure::input(anyhow::anyhow!(needed)));
+    }
+    Ok(format)
+}
+
+/// How the result of a query is laid out, and where it goes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResultArgs {
     /// Format of the result [default: by the suffix of --output (.csv, .json, .parquet), else table].
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -62,17 +86,40 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// The layout asked for, or the one that the name of the output ends in.
-fn format(args: &Args) -> sql::Format {
-    if args.json {
-        return sql::Format::Json;
+impl ResultArgs {
+    /// The layout asked for, or the one that the name of the output ends in.
+    pub(crate) fn format(&self) -> Result<sql::Format, Failure> {
+        format_of(self.json, self.format, self.output.as_deref())
     }
-    if let Some(format) = args.format {
-        return format.into();
+
+    /// The limits of a query.
+    pub(crate) fn limits(&self) -> sql::QueryOptions {
+        let mut options = sql::QueryOptions::default();
+        if let Some(bytes) = self.memory {
+            options.memory_bytes = bytes;
+        }
+        options
     }
-    let ending = args.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
-    let known = ending.and_then(|ending| Format::from_str(ending, true).ok());
-    known.map_or(sql::Format::Table, Into::into)
+
+    /// Lets `ask` write the result to where it is asked for.
+    pub(crate) fn written(
+        &self,
+        ask: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), Failure>,
+    ) -> Result<u8, Failure> {
+        let Some(path) = &self.output else {
+            let mut out = print::data();
+            ask(&mut out)?;
+            return match out.flush() {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+                other => other.map(|()| 0).map_err(Failure::host),
+            };
+        };
+        let mut out = BufWriter::new(OutputFile::open(path)?);
+        ask(&mut out)?;
+        let cannot = |error: io::Error| Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display()));
+        out.into_inner().map_err(|error| cannot(error.into_error()))?.commit()?;
+        Ok(0)
+    }
 }
 
 /// Runs the query and writes its result.
@@ -81,35 +128,13 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
         return Err(Failure::input(anyhow::anyhow!("query: needed DIR... SQL")));
     };
     let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
-    let format = format(args);
-    let is_parquet = format == sql::Format::Parquet;
-    if args.output.is_none() && is_parquet && io::stdout().is_terminal() {
-        let needed =
-            "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
-        return Err(Failure::input(anyhow::anyhow!(needed)));
-    }
-    let mut options = sql::QueryOptions { bounds: args.span.bounds(), ..sql::QueryOptions::default() };
-    if let Some(bytes) = args.memory {
-        options.memory_bytes = bytes;
-    }
-    let ask = |out: &mut (dyn Write + Send)| {
+    let format = args.result.format()?;
+    let options = sql::QueryOptions { bounds: args.span.bounds(), ..args.result.limits() };
+    args.result.written(|out| {
         let answer = sql::answer(&dirs, sql_text, format, out, &options).map_err(Failure::input)?;
         for damage in &answer.left_out {
             print::note(format!("left out: {damage}"));
         }
-        Ok::<(), Failure>(())
-    };
-    let Some(path) = &args.output else {
-        let mut out = print::data();
-        ask(&mut out)?;
-        return match out.flush() {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-            other => other.map(|()| 0).map_err(Failure::host),
-        };
-    };
-    let mut out = BufWriter::new(OutputFile::open(path)?);
-    ask(&mut out)?;
-    let cannot = |error: io::Error| Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display()));
-    out.into_inner().map_err(|error| cannot(error.into_error()))?.commit()?;
-    Ok(0)
+        Ok(())
+    })
 }

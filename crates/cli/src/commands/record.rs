@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// Keep only the last S seconds (a flight recorder). SIGUSR2 ends the recording; the command goes on.
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     last: Option<Duration>,
+    /// Time between two samples of the metrics, such as 1s [default: 100ms].
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    metrics_every: Option<Duration>,
     /// Measure the run time of the recorder's own BPF programs. This makes them slower.
     #[arg(long)]
     bpf_stats: bool,
@@ -102,6 +105,7 @@ impl Args {
         (options.skip, options.duration, options.keep_last) = (self.skip, self.duration, self.last);
         (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
         options.values.clone_from(&self.value);
+        options.metrics_interval = self.metrics_every.unwrap_or(options.metrics_interval);
         if !options.target.is_started() && !self.command.is_empty() {
             options.during = Some(self.command.clone());
         }

@@ -24,15 +24,17 @@
 //! [`FleetFolder::writer`] takes rows that are sorted already and holds one row group. [`FleetFolder::sorting_writer`] takes
 //! rows in any order and holds [`WriteOptions::max_buffered_rows`] of them; what is beyond is sorted in parts in unnamed
 //! temporary files and merged at the end. Either writes under a temporary name and renames: a reader sees the old file or
-//! the new one, and a writer that is dropped leaves nothing.
+//! the new one, and a writer that is dropped leaves nothing. [`FleetFolder::replacement`] does the same for all tables of a day.
 
 mod day;
+mod docs;
 mod reader;
 mod tables;
 mod writer;
 
 pub use day::Day;
-pub use reader::{FleetFolder, Read, Where};
+pub use docs::markdown;
+pub use reader::{FleetFolder, Read, Replacement, Where};
 pub use tables::{
     ColumnDef, ColumnType, ComponentsRow, LabelsRow, MetricsRow, Row, RunsRow, SettingsRow, TABLES, TableDef, Text,
 };

@@ -1,17 +1,22 @@
 //! Reading the tables of a fleet: only the days, and of them only the row groups, that a question needs.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::DataType;
-use pagelab_output::{Folder, open_plain};
+use pagelab_output::{Folder, Sync};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::day::Day;
-use super::tables::{ColumnType, Row, Unreadable};
+use super::tables::{ColumnType, Row, TableDef, Text, Unreadable};
 use super::writer::{SortedWriter, SortingWriter, WriteOptions};
 use crate::error::{FleetError, Result};
 
@@ -20,10 +25,18 @@ const DAY_PREFIX: &str = "day=";
 /// Rows that are decoded at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
+/// What the folder of a day is called in front of that name until it is whole, and after it was replaced.
+const NEW_PREFIX: &str = ".new-";
+/// The file that whoever compacts holds.
+const LOCK: &str = ".compact.lock";
+
 /// The folder of a compacted fleet.
+///
+/// A day whose tables were read once stays held: all tables of it come from the same compaction, whatever replaces it meanwhile.
 #[derive(Debug, Clone)]
 pub struct FleetFolder {
     path: PathBuf,
+    held: Arc<Mutex<BTreeMap<Day, Arc<Folder>>>>,
 }
 
 /// A condition on rows: the text column equals the value; `None` is null.
@@ -40,6 +53,8 @@ pub struct Where<'a> {
 pub struct Read<R> {
     /// The rows: by day, and within a day in the order of the table.
     pub rows: Vec<R>,
+    /// Files that were opened.
+    pub files: usize,
     /// Row groups that were decoded.
     pub row_groups_read: usize,
     /// Row groups that there are in these days.
@@ -55,7 +70,20 @@ impl FleetFolder {
     /// As [`Folder::create`]: it must be ours and not writable by others.
     pub fn create(path: &Path) -> Result<Self> {
         let folder = Folder::create(path)?;
-        Ok(Self { path: folder.path().to_owned() })
+        Ok(Self::at(folder.path()))
+    }
+
+    fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), held: Arc::default() }
+    }
+
+    /// The days that it has rows of, from the first to the last; none if it has no day.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn span(&self) -> Result<Option<RangeInclusive<Day>>> {
+        let days = self.days()?;
+        Ok(days.first().zip(days.last()).map(|(first, last)| *first..=*last))
     }
 
     /// Opens the folder of a fleet to read from.
@@ -64,7 +92,7 @@ impl FleetFolder {
     /// There is no such folder.
     pub fn open(path: &Path) -> Result<Self> {
         Folder::open_any(path)?;
-        Ok(Self { path: path.to_owned() })
+        Ok(Self::at(path))
     }
 
     /// Where it is.
@@ -84,6 +112,25 @@ impl FleetFolder {
         Ok(days)
     }
 
+    /// The files of a table, by day, from the first day asked for to the last; absolute paths.
+    ///
+    /// # Errors
+    /// The folder cannot be listed; [`FleetError::NoDays`] if none of these days has the table.
+    pub fn files(&self, table: &TableDef, from: Option<Day>, to: Option<Day>) -> Result<Vec<PathBuf>> {
+        let root = std::path::absolute(&self.path).map_err(FleetError::io("find", &self.path))?;
+        let days = self.days()?;
+        let wanted = days.iter().filter(|day| from.is_none_or(|from| **day >= from) && to.is_none_or(|to| **day <= to));
+        let files = wanted.map(|day| root.join(name_of(*day)).join(table.file_name()));
+        let files: Vec<PathBuf> = files.filter(|path| path.is_file()).collect();
+        if files.is_empty() {
+            return Err(FleetError::NoDays {
+                path: self.path.clone(),
+                found: format!("{} days, none with the table {}", days.len(), table.name),
+            });
+        }
+        Ok(files)
+    }
+
     /// Begins a table of a day whose rows come sorted; it replaces the one that is there once it is whole.
     ///
     /// # Errors
@@ -101,7 +148,71 @@ impl FleetFolder {
     }
 
     fn folder_of(&self, day: Day) -> Result<Folder> {
-        Ok(Folder::open(&self.path)?.folder_or_new(format!("{DAY_PREFIX}{day}"))?)
+        Ok(Folder::open(&self.path)?.folder_or_new(name_of(day))?)
+    }
+
+    /// Begins all tables of a day anew, beside those that are there. What an earlier try left is removed.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn replacement(&self, day: Day) -> Result<Replacement> {
+        let fleet = Folder::open(&self.path)?;
+        let name = format!("{NEW_PREFIX}{}", name_of(day));
+        if fleet.holds(&name)? {
+            fleet.remove_tree(&name)?;
+        }
+        let folder = fleet.create_folder(&name)?;
+        Ok(Replacement { fleet, folder, day, held: self.held.clone() })
+    }
+
+    /// Removes what compactions left that were broken off, and days that were replaced.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(crate) fn remove_leftovers(&self) -> Result<()> {
+        let fleet = Folder::open(&self.path)?;
+        for name in fleet.names()? {
+            if name.as_encoded_bytes().starts_with(NEW_PREFIX.as_bytes()) {
+                fleet.remove_tree(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps other compactions of the fleet out while it is held.
+    ///
+    /// # Errors
+    /// [`FleetError::Busy`] if there is one.
+    pub(crate) fn lock(&self) -> Result<File> {
+        let file = Folder::open(&self.path)?.lock_file(LOCK)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(FleetError::Busy { path: self.path.clone() }),
+            Err(TryLockError::Error(error)) => Err(FleetError::io("lock", self.path.join(LOCK))(error)),
+        }
+    }
+
+    /// The folder of a day as it was when it was first looked at.
+    fn held(&self, day: Day) -> Result<Arc<Folder>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = held.get(&day) {
+            return Ok(folder.clone());
+        }
+        let folder = Arc::new(Folder::open_any(&self.path)?.folder_any(name_of(day))?);
+        held.insert(day, folder.clone());
+        Ok(folder)
+    }
+
+    /// The file of a table of a day, to read; none if the day or the table is not there.
+    pub(crate) fn file<R: Row>(&self, day: Day) -> Result<Option<(File, PathBuf)>> {
+        if !Folder::open_any(&self.path)?.holds(name_of(day))? {
+            return Ok(None);
+        }
+        let (folder, name) = (self.held(day)?, R::TABLE.file_name());
+        if !folder.holds(&name)? {
+            return Ok(None);
+        }
+        Ok(Some((folder.open_file(&name)?, folder.path_of(&name))))
     }
 
     /// The rows of a table in a range of days that fulfil all conditions.
@@ -115,17 +226,122 @@ impl FleetFolder {
         for condition in conditions {
             check_column::<R>(condition)?;
         }
-        let mut read = Read { rows: Vec::new(), row_groups_read: 0, row_groups: 0, days_without: Vec::new() };
+        let mut read = Read { rows: Vec::new(), files: 0, row_groups_read: 0, row_groups: 0, days_without: Vec::new() };
         for day in self.days()?.into_iter().filter(|day| days.contains(day)) {
-            let name = R::TABLE.file_name();
-            let folder = Folder::open_any(&self.path)?.folder_any(format!("{DAY_PREFIX}{day}"))?;
-            if folder.holds(&name)? {
-                read.add(&folder.path_of(&name), conditions)?;
-            } else {
-                read.days_without.push(day);
+            match self.file::<R>(day)? {
+                Some((file, path)) => read.add(file, &path, conditions)?,
+                None => read.days_without.push(day),
             }
         }
         Ok(read)
+    }
+}
+
+impl FleetFolder {
+    /// The values that a text column has in a range of days, each once, in order. Only that column is read, and of it only row groups
+    /// whose smallest and largest value differ.
+    ///
+    /// # Errors
+    /// No such text column, and files that cannot be read.
+    pub fn distinct<R: Row>(&self, days: RangeInclusive<Day>, column: &str) -> Result<Vec<Text>> {
+        check_column::<R>(&Where { column, equals: None })?;
+        let mut found: BTreeSet<Text> = BTreeSet::new();
+        for day in self.days()?.into_iter().filter(|day| days.contains(day)) {
+            if let Some((file, path)) = self.file::<R>(day)? {
+                add_distinct(file, column, &mut found).map_err(FleetError::parquet("read", &path))?;
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+}
+
+fn add_distinct(file: File, column: &str, found: &mut BTreeSet<Text>) -> Result<(), ParquetError> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+    let metadata = builder.metadata().clone();
+    let schema = metadata.file_metadata().schema_descr();
+    let Some(at) = schema.columns().iter().position(|one| one.name() == column) else { return Ok(()) };
+    let mut wanted = Vec::new();
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        match one_value(group, at) {
+            Some(value) => _ = found.insert(value),
+            None => wanted.push(number),
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mask = ProjectionMask::leaves(schema, [at]);
+    for batch in builder.with_projection(mask).with_row_groups(wanted).with_batch_size(BATCH_ROWS).build()? {
+        let text = cast(batch?.column(0), &DataType::Utf8)?;
+        let mut last: Option<&str> = None;
+        for value in text.as_string::<i32>().iter().flatten() {
+            if last != Some(value) && !found.contains(value) {
+                found.insert(Text::from(value));
+            }
+            last = Some(value);
+        }
+    }
+    Ok(())
+}
+
+/// The value that a column of a row group has in all rows, if its statistics say that it has one.
+fn one_value(group: &RowGroupMetaData, column: usize) -> Option<Text> {
+    let statistics = group.columns().get(column)?.statistics()?;
+    let is_one = statistics.min_is_exact() && statistics.max_is_exact() && statistics.null_count_opt() == Some(0);
+    let (least, most) = (statistics.min_bytes_opt()?, statistics.max_bytes_opt()?);
+    let value = std::str::from_utf8(least).ok()?;
+    (is_one && least == most).then(|| Text::from(value))
+}
+
+fn name_of(day: Day) -> String {
+    format!("{DAY_PREFIX}{day}")
+}
+
+/// All tables of a day, in the making.
+///
+/// The folder of the day is replaced as a whole by [`Self::finish`]: a reader has either the old tables or the new ones. The old ones
+/// stay beside it until the day is replaced again, for readers that hold them. Dropped before its end it leaves the day as it is.
+#[derive(Debug)]
+pub struct Replacement {
+    fleet: Folder,
+    folder: Folder,
+    day: Day,
+    held: Arc<Mutex<BTreeMap<Day, Arc<Folder>>>>,
+}
+
+impl Replacement {
+    /// Begins a table whose rows come in any order.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn sorting_writer<R: Row>(&self, options: &WriteOptions) -> Result<SortingWriter<R>> {
+        SortingWriter::begin(&self.folder, options)
+    }
+
+    /// Begins a table whose rows come sorted.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn writer<R: Row>(&self, options: &WriteOptions) -> Result<SortedWriter<R>> {
+        SortedWriter::begin(&self.folder, options)
+    }
+
+    /// Puts the tables in place of those of the day.
+    ///
+    /// # Errors
+    /// The folder cannot be renamed; the old tables are then still there.
+    pub fn finish(self, sync: Sync) -> Result<()> {
+        let (new, name) = (format!("{NEW_PREFIX}{}", name_of(self.day)), name_of(self.day));
+        if self.fleet.holds(&name)? {
+            self.fleet.exchange(&new, &name)?;
+        } else {
+            self.fleet.rename(&new, &name)?;
+        }
+        if matches!(sync, Sync::Data) {
+            self.fleet.sync()?;
+        }
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.day);
+        Ok(())
     }
 }
 
@@ -139,13 +355,13 @@ fn check_column<R: Row>(condition: &Where) -> Result<()> {
 }
 
 impl<R: Row> Read<R> {
-    fn add(&mut self, path: &Path, conditions: &[Where]) -> Result<()> {
-        let file = open_plain(path)?;
+    fn add(&mut self, file: File, path: &Path, conditions: &[Where]) -> Result<()> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(FleetError::parquet("read", path))?;
         let metadata = builder.metadata().clone();
         let wanted: Vec<usize> = (0..metadata.num_row_groups())
             .filter(|at| conditions.iter().all(|condition| may_hold(&metadata, *at, condition)))
             .collect();
+        self.files += 1;
         self.row_groups += metadata.num_row_groups();
         self.row_groups_read += wanted.len();
         let batches = builder.with_row_groups(wanted).with_batch_size(BATCH_ROWS).build();

@@ -263,6 +263,10 @@ tables! {
         pagelab_version: Text, "", "Version of the pagelab that recorded.";
         command: Text, "", "The command or job that ran, in one line.";
         complete: bool, "", "Whether the recorder reached a clean end with every row in place.";
+        excluded: Text, "", "Why the run counts nowhere: it failed, was cut short, or is not whole; null if it counts. Such a run has no rows in other tables.";
+        measured_ns: u64, "ns", "Length of the measured time.";
+        operations: f64, "", "Operations in the measured time; null if they were not counted.";
+        path: Text, "", "Where the recording was when its day was compacted.";
     }
 
     /// A label of a run: what is known of it beside its figures, and what runs are grouped by.
@@ -281,7 +285,9 @@ tables! {
         recording_id: Text, "", "The run.";
         host: Text, "", "Its host.";
         start_ns: i64, "ns", "When the recording began, realtime since the epoch.";
-        value: f64, "of `unit`", "The run's value; null if it was not measured.";
+        value: f64, "of `unit`", "The run's value, of a counter its increase per second; null if it was not measured.";
+        kind: Text, "", "How the value was made: `counter`, `gauge` or `histogram`.";
+        per_operation: f64, "of `unit`", "Of a counter its increase per operation; null if operations were not counted.";
     }
 
     /// A component of the budget of time of a run.
@@ -291,7 +297,8 @@ tables! {
         recording_id: Text, "", "The run.";
         host: Text, "", "Its host.";
         start_ns: i64, "ns", "When the recording began, realtime since the epoch.";
-        ns_per_operation: f64, "ns", "Time that an operation spent in it, by the wall account; null if a stream that it needs was missing.";
+        ns_per_operation: f64, "ns", "Time that an operation spent in it, by the wall account; null if a stream that it needs was missing, or operations were not counted.";
+        ns_per_s: f64, "ns", "Time of each second that went into it, by the wall account; null if a stream that it needs was missing.";
     }
 
     /// A setting of a host, where it differs from the host's recording before.

@@ -175,10 +175,15 @@ impl<R: Row> SortingWriter<R> {
         Ok(())
     }
 
+    /// Takes in all rows of a file of this table that is sorted, such as that of an earlier compaction. They are read at the end.
+    pub fn take_in(&mut self, file: File) {
+        self.spilled.push(file);
+    }
+
     /// Ends the file and gives it its name. Returns its number of rows.
     ///
     /// # Errors
-    /// As [`SortedWriter::finish`].
+    /// As [`SortedWriter::finish`]; [`FleetError::OutOfOrder`] if a file that was taken in is not sorted.
     pub fn finish(mut self) -> Result<u64> {
         self.buffered.sort_by(Row::order);
         let mut sources = Vec::with_capacity(self.spilled.len() + 1);

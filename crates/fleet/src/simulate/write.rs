@@ -130,6 +130,7 @@ impl<'a> DayOfFleet<'a> {
                 pagelab_version: Some(Arc::from(if is_old { "0.0.9" } else { env!("CARGO_PKG_VERSION") })),
                 command: Some(command.clone()),
                 complete: Some(true),
+                ..RunsRow::default()
             })?;
         }
         writer.finish()
@@ -179,6 +180,7 @@ impl<'a> DayOfFleet<'a> {
                     host: Some(run.host.clone()),
                     start_ns: Some(run.start_ns),
                     value: self.fleet.value(index, run.at),
+                    ..MetricsRow::default()
                 })?;
             }
         }
@@ -200,6 +202,7 @@ impl<'a> DayOfFleet<'a> {
                     host: Some(run.host.clone()),
                     start_ns: Some(run.start_ns),
                     ns_per_operation: self.fleet.component(index, run.at),
+                    ns_per_s: None,
                 })?;
             }
         }
