@@ -28,7 +28,7 @@ while time.monotonic() < end:
     block.madvise(mmap.MADV_NOHUGEPAGE)
     for at in range(0, 2000 * 4096, 4096): block[at] = 1
     block.close()
-    time.sleep(0.01)"""
+    time.sleep(float(sys.argv[2]))"""
 
 
 def free_port():
@@ -74,8 +74,9 @@ class Place:
         assert process.returncode == status, f"{words}: status {process.returncode}, needed {status}\n{out}\n{err}"
         return out, err
 
-    def record(self, url, seconds, **env):
-        return self.start(self.pagelab, "record", "-o", url, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, seconds, **env)
+    def record(self, url, seconds, pause_s=0.01, **env):
+        program = ["/usr/bin/python3", "-c", FAULTS, seconds, pause_s]
+        return self.start(self.pagelab, "record", "-o", url, "--observe", "default", "--", *program, **env)
 
     def faults(self, url):
         """Rows of faults in the recording, and what `loss` says of them."""
@@ -185,7 +186,8 @@ def larger_than_its_spool(place):
 
 def away_with_a_full_spool(place):
     bound = 1 << 20
-    recording = place.record("s3://bench/overflow", 40, PAGELAB_SPOOL_BYTES=str(bound))
+    # Without a pause: what waits to be written must overflow on a busy machine, too.
+    recording = place.record("s3://bench/overflow", 40, pause_s=0, PAGELAB_SPOOL_BYTES=str(bound))
     time.sleep(3)
     place.proxy.fault = "away"
     time.sleep(32)
@@ -304,7 +306,7 @@ def what_a_list_says(place):
 
 def half_uploaded(place):
     folder = place.folder / "half"
-    place.run(place.pagelab, "record", "-o", folder, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, 1)
+    place.run(place.pagelab, "record", "-o", folder, "--observe", "default", "--", "/usr/bin/python3", "-c", FAULTS, 1, 0.01)
     place.proxy.fault = "claim"
     place.run(place.fleet, "upload", folder, "s3://bench/half", "--patience", "0", status=1)
     place.proxy.fault = "none"

@@ -136,11 +136,11 @@ pub fn run(config: &Config, programs: Programs, say: &dyn Fn(&str)) -> Result<()
     for note in &notes {
         say(note);
     }
+    let mut agent = Agent::new(config, programs, say, store, watches, metrics, &facts, &found.memory)?;
+    agent.take_over(&found);
     if let Some(address) = served {
         say(&format!("metrics at http://{address}/metrics"));
     }
-    let mut agent = Agent::new(config, programs, say, store, watches, metrics, &facts, &found.memory)?;
-    agent.take_over(&found);
     agent.notify.ready();
     let end = agent.until_ended(&signals);
     agent.stop();

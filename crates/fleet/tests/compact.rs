@@ -247,7 +247,11 @@ fn runs_that_come_late_or_were_not_whole_are_put_right() {
     let path = world.recordings().join(format!("host-02/{:x}.rec", being_made.start_ns));
     set_complete(&path, true);
     world.record([run(2, "never")]);
+    // The day behind it gets a row: what a store said of its tables holds no more.
+    let document = world.fleet.path().join("day=2026-03-05/complete.json");
+    fs::write(&document, "{}").expect("room");
     let done = world.compact();
+    assert!(!document.exists(), "its tables were changed");
     assert_eq!((done.added, done.unchanged), (2, 3), "{done:?}");
     assert_eq!(excluded(world.read()), 1);
     assert_eq!(world.read::<RunsRow>().len(), 5);

@@ -302,7 +302,8 @@ fn a_flight_recorder_keeps_the_last_of_the_events_and_all_of_the_state() {
     let start = made.outcome.manifest.clock.start_ns;
     let since = made.written("kept_since_ns").as_i64().expect("older events were removed");
     assert!(first - start > 1_000_000_000, "the first second is gone, first fault at {}", first - start);
-    assert!(first <= since + 900_000_000 && last - first >= 900_000_000, "the last second is there");
+    let found = format!("first {}, last {}, kept since {}", first - start, last - start, since - start);
+    assert!(first <= since + 900_000_000 && last - first >= 900_000_000, "the last second is there: {found}");
     let (known, unknown) = made.faults();
     assert!(known > 0 && unknown * 100 < known, "{known} attributed, {unknown} not: mappings are kept from the start");
     let mut settings = 0;

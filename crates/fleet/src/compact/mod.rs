@@ -187,7 +187,8 @@ impl DayInTheMaking<'_> {
             writer.take_in(file);
         }
         all(&mut writer, rows, done)?;
-        writer.finish().map(drop)
+        writer.finish()?;
+        self.fleet.remove_document(day)
     }
 }
 

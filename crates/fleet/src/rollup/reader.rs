@@ -27,6 +27,8 @@ const BATCH_ROWS: usize = 1 << 14;
 
 /// What the folder of a day is called in front of that name until it is whole, and after it was replaced.
 const NEW_PREFIX: &str = ".new-";
+/// What a day that came from an object store holds beside its tables: their sizes and contents (`pagelab-fleet` writes it).
+const DOCUMENT: &str = "complete.json";
 /// The file that whoever compacts holds.
 const LOCK: &str = ".compact.lock";
 
@@ -149,6 +151,18 @@ impl FleetFolder {
 
     fn folder_of(&self, day: Day) -> Result<Folder> {
         Ok(Folder::open(&self.path)?.folder_or_new(name_of(day))?)
+    }
+
+    /// Removes the document that says what the tables of a day hold: one of them was changed here.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(crate) fn remove_document(&self, day: Day) -> Result<()> {
+        let folder = self.folder_of(day)?;
+        if folder.holds(DOCUMENT)? {
+            folder.remove_file(DOCUMENT)?;
+        }
+        Ok(())
     }
 
     /// Begins all tables of a day anew, beside those that are there. What an earlier try left is removed.
