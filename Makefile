@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet test-fleet demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet test-fleet test-agent demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -61,6 +61,11 @@ $(S3_SERVER):
 test-fleet: build fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
 	$(CARGO) test --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
 	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
+
+test-agent: build fleet setup-test ## the agent on this kernel; FULL=1: half an hour beside pgbench, too (root)
+	@tools/install-venv agent
+	target/agent/bin/python tests/agent/agent.py $(PAGELAB) target/release/pagelab-fleet
+	$(if $(FULL),target/agent/bin/python tests/agent/pgbench.py $(PAGELAB))
 
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo

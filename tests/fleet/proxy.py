@@ -3,7 +3,7 @@
 Each request is forwarded as it is, with the name of the host that the client has signed, unless the fault of the moment says
 otherwise. Faults: `none`; `errors` and `throttled` (every third request gets 500 or 503 SlowDown), `slow` (each waits), `reset` (every
 third connection is cut in mid-answer), `expired`, `forbidden` and `full` (what S3 says then, always), `claim`
-(the first PUT gets through, later ones get 500), `away` (connections are cut).
+(the first PUT gets through, later ones get 500), `away` (connections are cut, also those that were kept).
 """
 
 import http.client
@@ -98,11 +98,11 @@ class Proxy:
                 self.failed += bad
                 return (500, "InternalError", "We encountered an internal error.") if bad else None
             self.claims = 0
-            bad = {"errors": third, "throttled": third, "reset": third, "expired": True, "forbidden": True, "full": True}.get(fault, False)
+            bad = {"errors": third, "throttled": third, "reset": third, "expired": True, "forbidden": True, "full": True, "away": True}.get(fault, False)
             self.failed += bad
         if fault == "slow":
             time.sleep(0.2)
         if not bad:
             return None
         return {"errors": (500, "InternalError", "We encountered an internal error."), "throttled": (503, "SlowDown", "Please reduce your request rate."),
-                "reset": "reset", "expired": EXPIRED, "forbidden": FORBIDDEN, "full": FULL}[fault]
+                "reset": "reset", "away": "reset", "expired": EXPIRED, "forbidden": FORBIDDEN, "full": FULL}[fault]

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""What the agent costs a database, and whether it keeps its promises: tests/agent/pgbench.py PAGELAB [MINUTES] [PLACE]   (root)
+
+pgbench makes transactions (two clients, TPC-B-like, scale 10) for MINUTES (30; at least 3) on a cluster of its own in PLACE (/var/tmp). One
+agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn for each pair, the agent is paused by
+DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs of neighbouring blocks, with a
+95 % interval by Student's t on logarithms. Below 20 minutes periods are of 20 s with the same duty cycle, which costs three times as many
+starts. In a block with the agent a trigger fires once; once the agent and its recorders are killed and started again; memory and disk are
+looked at all the time.
+
+Exit status 1 if something was promised that is not so. The bound on the slowdown holds in the long form; the short one prints it.
+"""
+
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from place import Agent, disk_bytes, manifest, memory_bytes, span_s
+
+SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
+# Seconds after a switch that count for neither side: recorders close, and begin.
+SETTLE_S = 3
+# Two-sided 95 % points of Student's t, by degrees of freedom.
+T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 11: 2.20, 12: 2.18, 13: 2.16, 14: 2.14, 15: 2.13, 20: 2.09, 25: 2.06, 30: 2.04}
+AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+
+
+def t95(freedom):
+    return T95[max(known for known in T95 if known <= freedom)]
+
+
+class Cluster:
+    """A server on a cluster of its own, and pgbench on it."""
+
+    def __init__(self, place):
+        self.programs = next(path.parent for path in sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb")))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pagelab-agent-pg-", dir=place))
+        shutil.chown(self.dir, "postgres", "postgres")
+        self.run("initdb", "--no-sync", "-A", "trust", "-D", self.dir / "cluster")
+        self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-l", self.dir / "log", "-o", f"-k {self.dir} -c listen_addresses=", "start")
+        self.run("pgbench", "-h", self.dir, "-i", "-q", "-s", "10", "postgres")
+
+    def words(self, program, *words):
+        return [*AS_POSTGRES, str(self.programs / program), *(str(word) for word in words)]
+
+    def run(self, *words):
+        subprocess.run(self.words(*words), cwd="/", check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def bench(self, seconds, tps):
+        """Runs pgbench; puts (end of the second, transactions a second) into `tps` as they come."""
+        words = self.words("pgbench", "-h", self.dir, "-c", 2, "-j", 2, "-T", seconds, "-P", 1, "--progress-timestamp", "postgres")
+        bench = subprocess.Popen(words, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in bench.stderr:
+            if line.startswith("progress: "):
+                fields = line.split()
+                tps.append((float(fields[1]), float(fields[3])))
+        bench.wait()
+
+    def close(self):
+        self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-m", "immediate", "stop")
+        shutil.rmtree(self.dir)
+
+
+class Watch(threading.Thread):
+    """Memory of the agent and all its children every two seconds, and bytes of its folder every ten."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.folder, self.pid, self.memory, self.most_disk, self.ends = folder, None, [], 0, False
+
+    def run(self):
+        while not self.ends:
+            if self.pid is not None:
+                self.memory.append(memory_bytes(self.pid))
+            if len(self.memory) % 5 == 0:
+                self.most_disk = max(self.most_disk, disk_bytes(self.folder))
+            time.sleep(2)
+
+
+def filled(folder, agent_words, program):
+    """Makes one recording and copies it until the folder is nearly full, so that retention has work to do."""
+    agent = Agent(program, folder, *agent_words)
+    first = agent.wait_until(agent.recordings, 60, "a window")[0]
+    agent.wait_for("the first window is in", 90)
+    agent.stop()
+    size = disk_bytes(first)
+    for number in range(((KEEP_MIB << 20) * 7 // 8) // size):
+        shutil.copytree(first, folder / "2026-01-01" / f"{number // 3600:02}{number // 60 % 60:02}{number % 60:02}.rec")
+    shutil.rmtree(first)
+
+
+def blocks(pairs, rng):
+    """Whether the agent runs, block by block."""
+    order = []
+    for _ in range(pairs):
+        pair = [True, False]
+        rng.shuffle(pair)
+        order += pair
+    return order
+
+
+def slowdown(tps, begins, order, every):
+    """Mean ratio and its interval, over pairs; and the transactions a second of each block."""
+    means = []
+    for number in range(len(order)):
+        start = begins + number * every
+        inside = [value for end, value in tps if start + SETTLE_S < end - 1 and end <= start + every]
+        means.append(statistics.mean(inside))
+    ratios = []
+    for pair in range(len(order) // 2):
+        with_it, without = (means[2 * pair + place] for place in (order[2 * pair:2 * pair + 2].index(True), order[2 * pair:2 * pair + 2].index(False)))
+        ratios.append(math.log(without / with_it))
+    mean = statistics.mean(ratios)
+    half = t95(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
+    return tuple(math.exp(value) for value in (mean, mean - half, mean + half)), means
+
+
+def measure(program, minutes, place, folder):
+    on, every = (10, 60) if minutes >= 20 else (20 / 6, 20)
+    pairs = int(minutes * 60 // every // 2)
+    order = blocks(pairs, random.Random(1))
+    keep = folder.parent / "keep"
+    words = ["--on", f"{on:.4f}", "--every", every, "--keep-size", f"{KEEP_MIB}M", "--keep-days", 36500, "--trigger", f"file:{keep}", "--trigger-every", 5]
+    if minutes < 20:
+        # Three times as many starts are no fair load for the bound.
+        words += ["--max-cpu-pct", 10]
+    filled(folder, words, program)
+    cluster, watch, tps, said = Cluster(place), Watch(folder), [], []
+    pause = folder / "pause"
+    pause.touch()
+    agent = Agent(program, folder, *words)
+    watch.pid = agent.pid
+    watch.start()
+    metrics = {}
+    try:
+        begins = math.ceil((time.time() + 3) / every) * every
+        bench = threading.Thread(target=cluster.bench, args=(int(begins - time.time() + len(order) * every + 2), tps), daemon=True)
+        bench.start()
+        with_it = [number for number, runs in enumerate(order) if runs]
+        fires, kills = with_it[len(with_it) // 3], with_it[2 * len(with_it) // 3]
+        for number, runs in enumerate(order):
+            time.sleep(max(0, begins + number * every - 0.2 - time.time()))
+            if runs:
+                pause.unlink(missing_ok=True)
+            else:
+                pause.touch()
+            if number == fires:
+                time.sleep(max(0, begins + number * every + every * 0.6 - time.time()))
+                keep.write_text(str(time.time()))
+            if number == kills:
+                time.sleep(max(0, begins + number * every + every * 0.9 - time.time()))
+                metrics = agent.metrics()
+                said.append(agent.said())
+                agent.kill_all()
+                agent = Agent(program, folder, *words)
+                watch.pid = agent.pid
+        time.sleep(max(0, begins + len(order) * every - time.time()))
+        pause.touch()
+        bench.join(timeout=60)
+        time.sleep(3)
+        watch.ends = True
+        for key, value in agent.metrics().items():
+            if key[0].endswith("_total"):
+                metrics[key] = metrics.get(key, 0) + value
+            else:
+                metrics[key] = value
+        said.append(agent.said())
+    finally:
+        agent.stop()
+        cluster.close()
+    return {"on": on, "every": every, "begins": begins, "order": order, "tps": tps, "metrics": metrics, "watch": watch, "said": "\n".join(said)}
+
+
+def judged(found, folder, program, minutes):
+    """What was promised, one after another: words, and whether it is so."""
+    ratio, means = slowdown(found["tps"], found["begins"], found["order"], found["every"])
+    metrics, watch = found["metrics"], found["watch"]
+    windows = [path for path in folder.glob("20*/*.rec") if not path.parent.name.startswith("2026-01-01")]
+    documents = {path: manifest(path) for path in windows}
+    whole = {path: document for path, document in documents.items() if document["complete"]}
+    recorded_s = sum(span_s(document)[1] for document in whole.values())
+    bpf_s = sum(document["self_cost"]["bpf_ns"] for document in whole.values()) / 1e9
+    cpu_s = metrics[("own_cpu_seconds_total",)]
+    ran_s = sum(found["order"]) * found["every"]
+    triggered = sorted(folder.glob("triggered/*-file.rec"))
+    checks = [subprocess.run([program, "check", str(path)], capture_output=True, text=True, timeout=120) for path in [*whole, *triggered]]
+    anonymous = [one for _, one in watch.memory]
+    most = max(total for total, _ in watch.memory)
+    third = len(anonymous) // 3
+    early, late = max(anonymous[:third]), max(anonymous[-third:])
+    blocks_of = sorted(int((span_s(document)[0] - found["begins"]) // found["every"]) for document in whole.values())
+    cut = [path.name for path, document in documents.items() if not document["complete"]]
+    print(json.dumps({"order": "".join("a" if runs else "-" for runs in found["order"]), "tps": [round(mean, 1) for mean in means], "memory_mib_every_20_s": [total >> 20 for total, _ in watch.memory][::10]}))
+    is_long = minutes >= 20
+    return [
+        (f"slowdown {ratio[0]:.4f} ({ratio[1]:.4f} to {ratio[2]:.4f}), {len(found['order']) // 2} pairs of {found['every']} s" + ("" if is_long else " (the bound is that of the long form)"), ratio[2] <= SLOWDOWN or not is_long),
+        (f"{len(whole)} windows, {recorded_s:.0f} s of {ran_s} s recorded (stated {found['on'] / found['every']:.4f}, found {recorded_s / ran_s:.4f} with the window that was cut missing)", abs(recorded_s / ran_s - found["on"] / found["every"]) < 1.5 * found["on"] / ran_s),
+        (f"no period twice, {len(cut)} cut by the kill", len(set(blocks_of)) == len(blocks_of) and len(cut) <= 1),
+        (f"own CPU {cpu_s:.1f} s and BPF {metrics[('bpf_seconds_total',)]:.2f} s of {ran_s * os.cpu_count()} s x CPUs ({100 * (cpu_s + metrics[('bpf_seconds_total',)]) / ran_s / os.cpu_count():.2f} %); BPF of the windows' manifests {bpf_s:.2f} s", cpu_s > 0 and metrics[("bpf_seconds_total",)] >= bpf_s * 0.99 > 0),
+        (f"memory at most {most / (1 << 20):.0f} MiB", most <= MEMORY_BYTES),
+        (f"flat: anonymous at most {early / (1 << 20):.1f} MiB in the first third, {late / (1 << 20):.1f} MiB in the last", late <= early * 1.15 + (2 << 20)),
+        (f"disk at most {watch.most_disk / (1 << 20):.1f} of {KEEP_MIB} MiB, {metrics[('removed_recordings_total', 'size')]:.0f} removed", watch.most_disk <= KEEP_MIB << 20 and metrics[("removed_recordings_total", "size")] > 0),
+        (f"{len(triggered)} triggered recording, complete", len(triggered) == 1 and manifest(triggered[0])["complete"]),
+        (f"{len(checks)} recordings checked", all(done.returncode == 0 for done in checks)),
+        (f"events lost: {metrics[('events_lost_total',)]:.0f}", metrics[("events_lost_total",)] == 0),
+    ]
+
+
+def main():
+    if len(sys.argv) not in (2, 3, 4) or os.geteuid() != 0:
+        raise SystemExit(__doc__)
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 30
+    place = sys.argv[3] if len(sys.argv) > 3 else "/var/tmp"
+    if minutes < 3:
+        raise SystemExit(f"found {minutes} minutes, needed at least 3")
+    kernel, when = os.uname().release, time.strftime("%Y-%m-%d")
+    print(f"# {when} Linux {kernel}, {os.cpu_count()} CPUs: pgbench.py {minutes:g} {place}", flush=True)
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="pagelab-agent-", dir="/var/tmp") as name:
+        folder = pathlib.Path(name) / "recordings"
+        found = measure(program, minutes, place, folder)
+        for words, is_so in judged(found, folder, program, minutes):
+            failed += not is_so
+            print(("ok: " if is_so else "NOT SO: ") + words, flush=True)
+        if failed:
+            print(found["said"])
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
