@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pagelab_residency::stat::{self, Stat};
+
 /// Looks at a child's programs between two searches for them: they are loaded when it begins.
 const LOOKS_PER_SEARCH: u32 = 30;
 
@@ -21,12 +23,11 @@ pub(crate) struct CpuTime {
 
 /// CPU time of a process; none if there is no such process.
 pub(crate) fn cpu_time(process: &Path) -> Option<CpuTime> {
-    let stat = fs::read_to_string(process.join("stat")).ok()?;
-    // The name in parentheses may hold anything, parentheses included.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let text = stat::read(process)?;
+    let fields = Stat::of(&text)?;
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    let ns = |field: usize| Some(fields.get(field)?.parse::<u64>().ok()? * tick_ns);
-    Some(CpuTime { own_ns: ns(11)? + ns(12)?, children_ns: ns(13)? + ns(14)? })
+    let ns = |field| Some(fields.number(field)? * tick_ns);
+    Some(CpuTime { own_ns: ns(14)? + ns(15)?, children_ns: ns(16)? + ns(17)? })
 }
 
 /// Of this process.
@@ -36,8 +37,7 @@ pub(crate) fn own_cpu_time() -> CpuTime {
 
 /// When a process began, in clock ticks since boot: with its number it names one process.
 pub(crate) fn began_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Stat::of(&stat::read(&PathBuf::from(format!("/proc/{pid}")))?)?.number(22)
 }
 
 /// Resident size of a process, bytes.

@@ -196,7 +196,7 @@ fn fleet() -> Command {
     Command::new(program())
 }
 
-pub(crate) fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
+fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
     Failure::host(anyhow!(
         "{url}: cannot start {FLEET}, which speaks to object stores: {error}; needed: {FLEET} beside pagelab or in PATH; type: make fleet"
     ))

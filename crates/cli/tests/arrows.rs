@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
     // `views` for the rollups, which are written when a recording is closed.
     ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
     // Without `session`: it starts `pagelab record`, a process for each recording.
-    ("agent", &["recording", "host"]),
+    ("agent", &["recording", "host", "residency"]),
     // Without `views`, which ask recordings: what happens now is in none yet.
     ("watch", &["session", "observe", "host", "recording"]),
     ("views", &["recording"]),

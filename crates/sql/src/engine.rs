@@ -11,7 +11,7 @@ use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::registry::FunctionRegistry;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -200,22 +200,37 @@ impl<'q> Query<'q> {
         let sql = self.sql;
         let names: Vec<&str> = tables::all().iter().map(|table| table.name).chain([RUNS, COVERAGE]).collect();
         let why = |e: DataFusionError| Failed { may_be_damage: is_of_a_file(&e), error: explain(&e, sql, &names) };
-        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        let frame = self.context.sql_with_options(sql, read_only).await.map_err(why)?;
+        let frame = self.context.sql_with_options(sql, read_only()).await.map_err(why)?;
         let task = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await.map_err(why)?;
         check_planned(&plan).map_err(why)?;
-        let mut batches = execute_stream(plan.clone(), task).map_err(why)?;
-        let mut output = Output::new(self.format, batches.schema(), &mut self.out)?;
-        let mut rows = 0;
-        while let Some(batch) = batches.next().await {
-            let batch = batch.map_err(why)?;
-            rows += batch.num_rows() as u64;
-            output.write(&batch)?;
-        }
-        output.finish()?;
+        let batches = execute_stream(plan.clone(), task).map_err(why)?;
+        let rows = written(batches, self.format, &mut self.out, why).await?;
         Ok((rows, bytes_scanned(plan.as_ref())))
     }
+}
+
+/// What a query may hold: it only reads.
+pub(crate) fn read_only() -> SQLOptions {
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false)
+}
+
+/// Writes a result as it comes. Gives the rows written.
+pub(crate) async fn written<E: From<QueryError>>(
+    mut batches: SendableRecordBatchStream,
+    format: Format,
+    out: &mut (dyn Write + Send),
+    why: impl Fn(DataFusionError) -> E,
+) -> Result<u64, E> {
+    let mut output = Output::new(format, batches.schema(), out)?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(&why)?;
+        rows += batch.num_rows() as u64;
+        output.write(&batch)?;
+    }
+    output.finish()?;
+    Ok(rows)
 }
 
 /// Whether an error may come from what a file holds.

@@ -3,50 +3,34 @@
 //! They are the engine's own listing tables with a schema that is given and never inferred: a column that a file lacks is null.
 
 use std::io::Write;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::SchemaRef;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::{SQLOptions, SessionContext};
-use futures::StreamExt;
-use serde::{Deserialize, Serialize};
+use datafusion::execution::context::SessionContext;
 
-use crate::engine::{bounded, in_threads, session};
+use crate::engine::{bounded, in_threads, read_only, session, written};
 use crate::error::{QueryError, Result};
 use crate::explain::explain;
 use crate::options::{Format, QueryOptions};
-use crate::output::Output;
 
 /// A table of files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTable {
     /// Its name in SQL.
-    pub name: String,
-    /// Its columns with their Arrow types, as `Int64` or `Utf8`.
-    pub columns: Vec<(String, String)>,
-    /// URLs of its files: `file:///...`, `s3://...`. At least one.
+    pub name: &'static str,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// URLs of its files: `file:///...`. At least one.
     pub files: Vec<String>,
-}
-
-impl ListedTable {
-    fn schema(&self) -> Result<Schema> {
-        let field = |(name, ty): &(String, String)| {
-            let ty = DataType::from_str(ty).map_err(|error| {
-                QueryError::Unanswered(format!("table {}: column {name} has the type {ty:?}: {error}", self.name))
-            })?;
-            Ok(Field::new(name, ty, true))
-        };
-        Ok(Schema::new(self.columns.iter().map(field).collect::<Result<Vec<Field>>>()?))
-    }
 }
 
 /// Puts the tables into a session.
 ///
 /// # Errors
-/// A type that is none, a URL that is none, a table without files.
+/// A URL that is none, a table without files.
 fn register(context: &SessionContext, tables: &[ListedTable]) -> Result<()> {
     for table in tables {
         let engine = |error: DataFusionError| {
@@ -59,9 +43,9 @@ fn register(context: &SessionContext, tables: &[ListedTable]) -> Result<()> {
         let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
         let config = ListingTableConfig::new_with_multi_paths(urls.map_err(engine)?)
             .with_listing_options(options)
-            .with_schema(Arc::new(table.schema()?));
+            .with_schema(table.schema.clone());
         let provider = ListingTable::try_new(config).map_err(engine)?;
-        context.register_table(table.name.as_str(), Arc::new(provider)).map_err(engine)?;
+        context.register_table(table.name, Arc::new(provider)).map_err(engine)?;
     }
     Ok(())
 }
@@ -78,20 +62,10 @@ async fn answer_in(
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     bounded(sql)?;
-    let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+    let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
     let why = |error: DataFusionError| explain(&error, sql, &names);
-    let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    let frame = context.sql_with_options(sql, read_only).await.map_err(why)?;
-    let mut batches = frame.execute_stream().await.map_err(why)?;
-    let mut output = Output::new(format, batches.schema(), out)?;
-    let mut rows = 0;
-    while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(why)?;
-        rows += batch.num_rows() as u64;
-        output.write(&batch)?;
-    }
-    output.finish()?;
-    Ok(rows)
+    let frame = context.sql_with_options(sql, read_only()).await.map_err(why)?;
+    written(frame.execute_stream().await.map_err(why)?, format, out, why).await
 }
 
 /// Runs a query over tables of files with the embedded engine. Returns the number of rows.

@@ -240,6 +240,9 @@ fn is_of(component: &str, name: &str) -> bool {
     OFF_ANCHORS.iter().find(of).is_some_and(|off| off.anchors.iter().any(|anchor| anchor.names.contains(&name)))
 }
 
+/// Of the wall account: time in which no task was active.
+pub const IDLE: &str = "idle";
+
 /// The program's own code.
 pub const USER: &str = "run.user";
 /// RUN that the kernel did not count as such: a hypervisor had the CPU.

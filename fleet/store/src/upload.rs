@@ -209,10 +209,12 @@ impl Upload {
             self.ours.insert(recording.to_owned());
         }
         // What it names as whole may have come after the files were listed.
+        let files_now;
         let listed = if is_complete && self.whole.insert(recording.to_owned()) {
-            files(&self.folder, recording)?
+            files_now = files(&self.folder, recording)?;
+            &files_now
         } else {
-            files_before.to_vec()
+            files_before
         };
         let of_it: Vec<&(String, Kind)> =
             listed.iter().filter(|(name, _)| layout::recording_of(name) == Some(recording)).collect();

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_views::run::RunData;
 use pagelab_views::view::budget::{BudgetView, Missing, OneComponent};
-use pagelab_vocab::budget::{Component, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
+use pagelab_vocab::budget::{Component, IDLE, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,6 @@ use super::design::block_of;
 use super::mechanisms::{self, MechanismChange};
 use crate::stats::{Design, NORMAL, benjamini_hochberg, critical_value, paired_differences, welch};
 
-/// The name of time in which no task was active.
-const IDLE: &str = "idle";
 const IDLE_ABOUT: &str = "no task ran, could run, or slept for I/O or uninterruptibly";
 const LEVEL: f64 = 0.95;
 

@@ -215,7 +215,7 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     let mut findings: Vec<Finding> =
         held.into_iter().map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref(), unclaimed)).collect();
     rank(&mut findings);
-    let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings));
+    let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings, unclaimed));
     Diagnosis { findings, considered, unexplained }
 }
 
@@ -267,9 +267,8 @@ fn share_loss(verdicts: &mut [(&'static str, Verdict)]) {
 }
 
 /// What the findings leave of the loss; `None` unless one of them tells its share.
-fn unexplained(findings: &[Finding]) -> Option<Unexplained> {
-    let first = findings.iter().find_map(|finding| finding.effect.as_ref())?;
-    let share = unclaimed(findings.iter().map(|finding| finding.effect.as_ref()))?;
+fn unexplained(findings: &[Finding], unclaimed: Option<f64>) -> Option<Unexplained> {
+    let (first, share) = findings.iter().find_map(|finding| finding.effect.as_ref()).zip(unclaimed)?;
     Some(Unexplained { share, ns: share * first.change_ns, per: first.per.clone() })
 }
 

@@ -52,23 +52,6 @@ pub(crate) struct Args {
     result: ResultArgs,
 }
 
-/// The layout asked for, or the one that the name of the output ends in.
-fn format_of(is_json: bool, format: Option<Format>, output: Option<&Path>) -> Result<sql::Format, Failure> {
-    let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
-    let known = ending.and_then(|ending| Format::from_str(ending, true).ok());
-    let format = match (is_json, format.or(known)) {
-        (true, _) => sql::Format::Json,
-        (false, Some(format)) => format.into(),
-        (false, None) => sql::Format::Table,
-    };
-    if output.is_none() && format == sql::Format::Parquet && io::stdout().is_terminal() {
-        let needed =
-            "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
-        return Err(Failure::input(anyhow::anyhow!(needed)));
-    }
-    Ok(format)
-}
-
 /// How the result of a query is laid out, and where it goes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResultArgs {
@@ -89,7 +72,19 @@ pub(crate) struct ResultArgs {
 impl ResultArgs {
     /// The layout asked for, or the one that the name of the output ends in.
     pub(crate) fn format(&self) -> Result<sql::Format, Failure> {
-        format_of(self.json, self.format, self.output.as_deref())
+        let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+        let known = ending.and_then(|ending| Format::from_str(ending, true).ok());
+        let format = match (self.json, self.format.or(known)) {
+            (true, _) => sql::Format::Json,
+            (false, Some(format)) => format.into(),
+            (false, None) => sql::Format::Table,
+        };
+        if self.output.is_none() && format == sql::Format::Parquet && io::stdout().is_terminal() {
+            let needed =
+                "--format parquet: found a terminal, needed a file; type: pagelab query ... --format parquet -o FILE";
+            return Err(Failure::input(anyhow::anyhow!(needed)));
+        }
+        Ok(format)
     }
 
     /// The limits of a query.

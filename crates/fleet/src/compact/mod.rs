@@ -93,6 +93,9 @@ pub fn compact(sources: &[PathBuf], fleet: &FleetFolder, options: &CompactOption
     let known = Known::load(fleet)?;
     let mut done = Compacted::default();
     let days = recordings::by_day(sources, &known, now_ns, &mut done)?;
+    if days.is_empty() {
+        return Ok(done);
+    }
     let hosts: BTreeSet<&str> = days.values().flatten().filter_map(|one| one.host.as_deref()).collect();
     let mut courses = Courses::load(fleet, &hosts, &known)?;
     for (day, candidates) in &days {
@@ -142,12 +145,12 @@ impl DayInTheMaking<'_> {
         let replacement = self.fleet.replacement(self.day)?;
         let (write, fleet) = (&self.options.write, self.fleet);
         let mut tables = Tables {
-            labels: continued(fleet, self.day, &replacement, write)?,
-            metrics: continued(fleet, self.day, &replacement, write)?,
-            components: continued(fleet, self.day, &replacement, write)?,
-            settings: continued(fleet, self.day, &replacement, write)?,
+            labels: continued(replacement.sorting_writer(write)?, fleet, self.day)?,
+            metrics: continued(replacement.sorting_writer(write)?, fleet, self.day)?,
+            components: continued(replacement.sorting_writer(write)?, fleet, self.day)?,
+            settings: continued(replacement.sorting_writer(write)?, fleet, self.day)?,
         };
-        let mut runs = fleet.read::<RunsRow>(self.day..=self.day, &[])?.rows;
+        let mut runs: Vec<RunsRow> = Vec::with_capacity(candidates.len());
         for some in candidates.chunks(AT_A_TIME) {
             for (candidate, loaded) in some.iter().zip(parallel::map(some, |one| run::load(one, &self.options.labels)))
             {
@@ -160,8 +163,6 @@ impl DayInTheMaking<'_> {
                 };
                 done.added += 1;
                 done.excluded += usize::from(loaded.run.excluded.is_some());
-                // One that was not whole when it was compacted has its row there.
-                runs.retain(|row| row.recording_id != loaded.run.recording_id);
                 runs.push(std::mem::take(&mut loaded.run));
                 courses.add(candidate, std::mem::take(&mut loaded.settings));
                 tables.push(loaded, done)?;
@@ -169,9 +170,12 @@ impl DayInTheMaking<'_> {
         }
         all(&mut tables.settings, courses.take(self.day), done)?;
         tables.finish()?;
-        *done.rows.entry(RunsRow::TABLE.name).or_default() += candidates.len() as u64;
         let mut writer = replacement.sorting_writer::<RunsRow>(write)?;
-        runs.into_iter().try_for_each(|row| writer.push(row))?;
+        // One that was not whole when it was compacted has its row there.
+        let new: BTreeSet<Option<Text>> = runs.iter().map(|row| row.recording_id.clone()).collect();
+        let old = fleet.read::<RunsRow>(self.day..=self.day, &[])?.rows;
+        old.into_iter().filter(|row| !new.contains(&row.recording_id)).try_for_each(|row| writer.push(row))?;
+        all(&mut writer, runs, done)?;
         writer.finish()?;
         // First what runs of other days must say again: broken off in between, those rows are needless, and never missing.
         for (day, rows) in courses.take_all() {
@@ -182,10 +186,8 @@ impl DayInTheMaking<'_> {
 
     /// Adds rows of settings to another day.
     fn add_settings(&self, day: Day, rows: Vec<SettingsRow>, done: &mut Compacted) -> Result<()> {
-        let mut writer = self.fleet.sorting_writer::<SettingsRow>(day, &self.options.write)?;
-        if let Some((file, _)) = self.fleet.file::<SettingsRow>(day)? {
-            writer.take_in(file);
-        }
+        let writer = self.fleet.sorting_writer::<SettingsRow>(day, &self.options.write)?;
+        let mut writer = continued(writer, self.fleet, day)?;
         all(&mut writer, rows, done)?;
         writer.finish()?;
         self.fleet.remove_document(day)
@@ -193,13 +195,7 @@ impl DayInTheMaking<'_> {
 }
 
 /// The writer of a day's new table, with the rows of the old one.
-fn continued<R: Row>(
-    fleet: &FleetFolder,
-    day: Day,
-    replacement: &crate::rollup::Replacement,
-    write: &WriteOptions,
-) -> Result<SortingWriter<R>> {
-    let mut writer = replacement.sorting_writer::<R>(write)?;
+fn continued<R: Row>(mut writer: SortingWriter<R>, fleet: &FleetFolder, day: Day) -> Result<SortingWriter<R>> {
     if let Some((file, _)) = fleet.file::<R>(day)? {
         writer.take_in(file);
     }

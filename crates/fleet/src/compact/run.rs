@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::{Bounds, Recording};
+use pagelab_recording::Recording;
 use pagelab_views::metrics::values;
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget;
+use pagelab_vocab::budget::IDLE;
 use pagelab_vocab::settings::setting;
 
 use super::labels::HostLabels;
@@ -20,9 +21,6 @@ pub const MOST_INSTANCES: usize = 16;
 
 /// Settings that runs are grouped by, with the label that they become.
 const LABELS_FROM_SETTINGS: [(&str, &str); 2] = [("thp", "thp.enabled"), ("cpu_model", "cpu.model")];
-
-/// The name of time in which no task was active, as comparisons have it.
-const IDLE: &str = "idle";
 
 /// The rows of a run. One that counts nowhere has only that of `runs`.
 #[derive(Default)]
@@ -131,11 +129,9 @@ fn metrics_of(candidate: &Candidate, run: &RunData) -> Vec<MetricsRow> {
 
 /// The wall account. What a stream that was not recorded would tell is there without a value.
 fn components_of(candidate: &Candidate, run: &RunData) -> Result<Vec<ComponentsRow>, String> {
-    let failed = |error: &dyn std::fmt::Display| error.to_string();
-    let recording = Recording::open(&run.dir).map_err(|error| failed(&error))?;
-    let span = Bounds::default().of(&recording).map_err(|error| failed(&error))?;
+    let recording = Recording::open(&run.dir).map_err(|error| error.to_string())?;
     let all = Selection { top: Some(0), ..Selection::default() };
-    let view = budget::collect(&recording.within(span), &all).map_err(|error| failed(&error))?.data;
+    let view = budget::collect(&recording, &all).map_err(|error| error.to_string())?.data;
     let operations = view.operations.or(run.window.operations).filter(|count| *count > 0.0);
     let row = |component: &str, wall_ns: Option<u64>| ComponentsRow {
         component: Some(text(component)),

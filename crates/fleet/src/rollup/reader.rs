@@ -249,9 +249,7 @@ impl FleetFolder {
         }
         Ok(read)
     }
-}
 
-impl FleetFolder {
     /// The values that a text column has in a range of days, each once, in order. Only that column is read, and of it only row groups
     /// whose smallest and largest value differ.
     ///
@@ -330,14 +328,6 @@ impl Replacement {
     /// The folder cannot be written to.
     pub fn sorting_writer<R: Row>(&self, options: &WriteOptions) -> Result<SortingWriter<R>> {
         SortingWriter::begin(&self.folder, options)
-    }
-
-    /// Begins a table whose rows come sorted.
-    ///
-    /// # Errors
-    /// The folder cannot be written to.
-    pub fn writer<R: Row>(&self, options: &WriteOptions) -> Result<SortedWriter<R>> {
-        SortedWriter::begin(&self.folder, options)
     }
 
     /// Puts the tables in place of those of the day.

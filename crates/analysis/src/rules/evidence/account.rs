@@ -6,6 +6,7 @@ use pagelab_recording::Recording;
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::{self, BudgetView};
+use pagelab_vocab::budget::IDLE;
 
 pub(crate) use pagelab_vocab::budget::is_among as is_of;
 
@@ -32,7 +33,7 @@ impl Account {
         let scale = window_ns / view.window_ns.filter(|ns| *ns > 0)? as f64;
         let active = view.components.iter().filter(|row| row.active);
         let components = active.map(|row| Some((row.component.to_owned(), row.wall_ns? as f64 * scale)));
-        let idle = view.idle_ns.map(|ns| Some(("idle".to_owned(), ns as f64 * scale)));
+        let idle = view.idle_ns.map(|ns| Some((IDLE.to_owned(), ns as f64 * scale)));
         let missing = view.missing.iter().map(|missing| (missing.part.to_owned(), missing.reason.clone()));
         Some(Self { components: components.chain(idle).collect::<Option<_>>()?, missing: missing.collect() })
     }

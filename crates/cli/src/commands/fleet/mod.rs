@@ -48,7 +48,7 @@ enum Asked {
     /// Bring a fleet's tables up to recordings.
     Compact(CompactArgs),
     /// Say what is in a fleet, and how much hosts and runs differ.
-    Summary(SummaryArgs),
+    Summary(AskArgs),
     /// Compare runs by a label, with hosts as random effect: how fast, where the time goes, which settings differ.
     Compare(CompareArgs),
     /// Find hosts that are not like the others.
@@ -115,12 +115,6 @@ impl AskArgs {
     fn open(&self) -> Result<FleetFolder, Failure> {
         FleetFolder::open(&self.fleet).map_err(Failure::from)
     }
-}
-
-#[derive(Debug, clap::Args)]
-struct SummaryArgs {
-    #[command(flatten)]
-    ask: AskArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -197,8 +191,8 @@ pub(crate) fn run(args: &Args, is_whole: bool) -> Result<u8, Failure> {
     match &args.question {
         Asked::Compact(args) => compacted(args, &style)?,
         Asked::Summary(args) => {
-            let found = summary(&args.ask.open()?, &args.ask.question())?;
-            printed(&args.ask, &found, || text::summary(&found, &style))?;
+            let found = summary(&args.open()?, &args.question())?;
+            printed(args, &found, || text::summary(&found, &style))?;
         }
         Asked::Compare(args) => {
             let found = difference(&args.ask.open()?, &args.question()?)?;
@@ -262,11 +256,9 @@ fn asked_in_sql(args: &SqlArgs) -> Result<u8, Failure> {
 /// The tables of a fleet as the query engine takes them: with the columns that they are declared with.
 fn listed(fleet: &FleetFolder, from: Option<Day>, to: Option<Day>) -> Result<Vec<ListedTable>, Failure> {
     let one = |table: &&TableDef| {
-        let columns =
-            table.columns.iter().map(|column| (column.name.to_owned(), column.ty.arrow().to_string())).collect();
         let files = fleet.files(table, from, to)?;
         let files = files.iter().map(|path| format!("file://{}", path.display())).collect();
-        Ok(ListedTable { name: table.name.to_owned(), columns, files })
+        Ok(ListedTable { name: table.name, schema: table.schema(), files })
     };
     TABLES.iter().map(one).collect()
 }
