@@ -6,7 +6,7 @@
 The experiments' own plans are carried out with fewer runs, and with the streams that the account needs; two of them run in the lab.
 Beside them SQLite with synchronous OFF and FULL, and PostgreSQL under pgbench with little and with enough memory for its buffers.
 DIR, on a disk and open to the user postgres, takes files and recordings. For each pair the part of `pagelab compare` that says
-where the time went is printed.
+where the time went is printed, and DIR/NAME.html is its page (tools/experiment-pictures takes pictures of them).
 """
 
 import os
@@ -78,7 +78,7 @@ def main():
     others = {"sqlite": sqlite, "pgbench": pgbench}
     for name in sys.argv[3:] or [*PLANS, *others]:
         asked = others[name](pagelab, work) if name in others else of_plan(pagelab, work, name)
-        text = subprocess.run([pagelab, "compare", *asked], stdout=subprocess.PIPE, text=True).stdout
+        text = subprocess.run([pagelab, "compare", *asked, "--html", work / f"{name}.html"], stdout=subprocess.PIPE, text=True).stdout
         print(f"== {name}\n{text}", flush=True)
 
 

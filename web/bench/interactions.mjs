@@ -1,0 +1,77 @@
+// How long a page takes to answer: node bench/interactions.mjs PAGE.html...   (Debian's chromium; as root without its sandbox)
+// Clicks, typed letters and changed choices are real input. What is measured is the browser's own event timing: from the input to the next
+// picture, in steps of 8 ms. The slowest of each kind is printed; one of more than 100 ms is a failure.
+import { resolve } from "node:path";
+import { chromium } from "playwright-core";
+
+const LIMIT_MS = 100;
+const pages = process.argv.slice(2);
+if (pages.length === 0) {
+  console.error("interactions.mjs: found no page; needed the names of pages");
+  process.exit(2);
+}
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+
+/** Does one thing and waits for the pictures that follow; gives the longest time from an input to its picture. */
+async function timed(page, act) {
+  await page.evaluate(() => (globalThis.slowest = 0));
+  await act();
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))));
+  return page.evaluate(() => globalThis.slowest);
+}
+
+for (const file of pages) {
+  const page = await browser.newPage({ viewport: { width: 1000, height: 900 } });
+  const began = performance.now();
+  await page.goto(`file://${resolve(file)}`);
+  await page.locator("main h1").waitFor();
+  const drawn = performance.now() - began;
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null);
+  // Events of less than 16 ms are not told: they are quick.
+  await page.evaluate(() => {
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) globalThis.slowest = Math.max(globalThis.slowest, entry.duration);
+    }).observe({ type: "event", durationThreshold: 16 });
+  });
+  const found = new Map();
+  const note = (kind, ms) => found.set(kind, [...(found.get(kind) ?? []), ms]);
+  const each = async (kind, selector, most, act) => {
+    const all = await page.locator(selector).all();
+    for (const one of all.slice(0, most)) {
+      if (await one.isVisible()) note(kind, await timed(page, () => act(one)));
+    }
+  };
+  for (const flame of await page.locator("svg.flame").all()) {
+    // Frames that are wide enough to be hit, from the root upwards.
+    const places = await flame.locator("g.frame rect").evaluateAll((all) => all.map((one, place) => [place, Number(one.getAttribute("width"))]).filter(([, width]) => width > 30).map(([place]) => place));
+    for (const place of places.slice(0, 8)) {
+      const frames = flame.locator("g.frame");
+      if (place >= (await frames.count())) continue;
+      note("a click on a frame", await timed(page, () => frames.nth(place).click({ position: { x: 8, y: 5 } })));
+      note("a click on the root", await timed(page, () => frames.first().click({ position: { x: 8, y: 5 } })));
+    }
+  }
+  await each("a letter in a search of stacks", "input[id$='stacks-search']", 4, async (one) => {
+    await one.pressSequentially("pag");
+    await one.fill("");
+  });
+  await each("a letter in a search of metrics", "input[id$='metrics-search']", 2, async (one) => {
+    await one.pressSequentially("run");
+    await one.fill("");
+  });
+  await each("a change of order", "select", 4, async (one) => {
+    const values = await one.locator("option").evaluateAll((all) => all.map((option) => option.value));
+    for (const value of values.slice(0, 3)) await one.selectOption(value);
+  });
+  await each("a box", "input[type=checkbox]", 6, (one) => one.click());
+  await each("a table opened", "details > summary", 40, (one) => one.click());
+  let slowest = 0;
+  for (const [kind, all] of found) {
+    slowest = Math.max(slowest, ...all);
+    console.log(`  ${kind}: ${all.length}, slowest ${Math.max(...all) || "under 16"} ms`);
+  }
+  console.log(`${file}: first paint after ${paint === null ? "?" : Math.round(paint)} ms, drawn after ${Math.round(drawn)} ms; slowest answer ${slowest || "under 16"} ms`);
+  if (slowest > LIMIT_MS) process.exitCode = 1;
+  await page.close();
+}
+await browser.close();
