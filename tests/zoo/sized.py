@@ -6,8 +6,9 @@
     tests/zoo/sized.py ablate PAGELAB DIR                                the same, of changed copies; needs pyarrow
 
 PART is `tuning` or `frozen` (kinds.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
-three harmless differences, and which side they are on. A case is eight runs of each side, in turns. `make` first measures, without
-recording, how much of its work a kind must do for the loss that is asked for.
+three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
+that is asked for, and how much runs of the base side vary. A case is as many runs of each side, in turns, as show the loss in nine of ten
+cases if runs vary so, but 8 at least; where more than 30 would be needed it is no case of this machine, whatever rules would say of it.
 
 Analysis sees base and test and nothing else: the truth is hidden from it by a mount. `ablate` hides the settings of cases with
 known causes (their cause is still to be named, as correlated at most), and plants settings that differ beside losses of another
@@ -38,6 +39,10 @@ BASE_S = 1.0
 
 # A kind that loses less than this when asked for more is no case.
 LEAST_PCT = 3
+# Runs of each side, and of the pilot that says how many.
+LEAST_RUNS, MOST_RUNS, PILOT_RUNS = 8, 30, 6
+# Normal quantiles of a two-sided test at 5 % and of a power of 90 %.
+Z = 1.960 + 1.282
 
 
 def size_of(loss_pct):
@@ -127,6 +132,15 @@ def calibrated(zoo, drawn):
     return amount, filler_s / unit_s, 100 * (test - base) / (base + filler_s)
 
 
+def runs_needed(times, loss_pct):
+    """Runs of each side that show a loss in nine of ten cases, if both sides vary as these times do."""
+    spread = statistics.stdev(math.log(time) for time in times)
+    needed = math.ceil(2 * (Z * spread / math.log1p(loss_pct / 100)) ** 2) + 1
+    if needed > MOST_RUNS:
+        raise RuntimeError(f"runs vary by {100 * spread:.0f} %: {needed} of each side would be needed for {loss_pct:.0f} %")
+    return max(LEAST_RUNS, needed)
+
+
 def sides_of(zoo, drawn, amount, filler_ms):
     base, test = drawn.kind.sides(amount)
     if drawn.size == 0:
@@ -145,10 +159,12 @@ def record(zoo, drawn):
         if loss_pct < LEAST_PCT * (drawn.size > 0):
             raise RuntimeError(f"loses {loss_pct:.1f} % only")
         base, test = sides_of(zoo, drawn, amount, filler_ms)
-        zoo.turns(base, test, folder)
+        # Of sides that are alike: what would show a loss of 10 %.
+        runs = runs_needed([zoo.time(base) for _ in range(PILOT_RUNS)], loss_pct or 10)
+        zoo.turns(base, test, folder, runs)
     truth = zoo.folder / "truth"
     truth.mkdir(exist_ok=True)
-    (truth / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms), loss_pct)))
+    (truth / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms), loss_pct) | {"runs": runs}))
     (folder / "done").touch()
     return True
 

@@ -143,11 +143,11 @@ class Zoo:
             self.host.put_back()
             self.groups.remove()
 
-    def turns(self, base, test, folder):
+    def turns(self, base, test, folder, runs=None):
         """Runs of both sides, now one first, now the other, after one that is thrown away."""
         self.run(base, folder / "warm")
         shutil.rmtree(folder / "warm")
-        for run in range(RUNS):
+        for run in range(runs or RUNS):
             order = [("base", base), ("test", test)]
             for name, side in order if run % 2 == 0 else order[::-1]:
                 self.run(side, folder / name / f"run={run:03}")
