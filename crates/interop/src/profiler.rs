@@ -3,6 +3,9 @@
 //! Each recorded task is a thread. Samples of the profile are its samples; page faults are markers at an instant, system calls and
 //! times off the CPU markers with a beginning and an end. Times are those of the recording since it began. What was not recorded is not
 //! there; nothing is sampled down, so the numbers are those of `pagelab show`.
+//!
+//! The profiler takes the time that it shows from samples, and of threads that have none from markers. So that events before the first
+//! sample and behind the last one are in it, there is one more thread, without samples, with one marker over all of the time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -41,6 +44,7 @@ pub fn profile(recording: &Recording, notes: &mut Vec<String>) -> Result<Profile
             counts.add(event.kind);
         }
     })?;
+    writer.whole();
     // Strings, numbers and lists: there is nothing in it that JSON cannot hold.
     let json = serde_json::to_string(&writer.profile).unwrap_or_default();
     Ok(Profiled { json, counts })
@@ -57,6 +61,8 @@ struct Writer {
     start_ns: i64,
     processes: HashMap<i32, ProcessHandle>,
     threads: HashMap<u32, ThreadHandle>,
+    /// From the first event or sample to the end of the last one.
+    span: Option<(Timestamp, Timestamp)>,
     user: CategoryHandle,
     kernel: CategoryHandle,
     memory: CategoryHandle,
@@ -85,7 +91,25 @@ impl Writer {
             start_ns: clock.start_ns,
             processes: HashMap::new(),
             threads: HashMap::new(),
+            span: None,
         }
+    }
+
+    /// Takes note of when something was.
+    fn note(&mut self, begin: Timestamp, end: Timestamp) {
+        let (first, last) = self.span.unwrap_or((begin, end));
+        self.span = Some((first.min(begin), last.max(end)));
+    }
+
+    /// The thread that spans the recording.
+    fn whole(&mut self) {
+        let Some((first, last)) = self.span else { return };
+        let process = self.profile.add_process("recording", 0, first);
+        let thread = self.profile.add_thread(process, 0, first, true);
+        self.profile.set_thread_name(thread, "recording");
+        let (name, detail) = (self.profile.intern_string("recorded"), self.profile.intern_string(""));
+        let text = Text { name, category: CategoryHandle::OTHER, detail };
+        self.profile.add_marker(thread, MarkerTiming::Interval(first, last), Whole(text));
     }
 
     /// Time since the recording began; what came before it is at its beginning.
@@ -150,7 +174,9 @@ impl Writer {
             if is_clock {
                 interval_ns = Some(interval_ns.map_or(row.weight, |least: u64| least.min(row.weight)));
             }
-            self.profile.add_sample(thread, self.at(row.ts), stack, cpu, 1);
+            let at = self.at(row.ts);
+            self.note(at, at);
+            self.profile.add_sample(thread, at, stack, cpu, 1);
             count += 1;
         })?;
         if let Some(ns) = interval_ns.filter(|ns| *ns > 0) {
@@ -165,6 +191,7 @@ impl Writer {
         let name = self.profile.intern_string(event.name);
         let detail = self.profile.intern_string(&event.detail);
         let begin = self.at(event.ts);
+        self.note(begin, self.at(event.ts.saturating_add(event.dur.unwrap_or(0))));
         let timing = match event.dur {
             Some(dur) => MarkerTiming::Interval(begin, self.at(event.ts.saturating_add(dur))),
             None if event.goes_on => MarkerTiming::IntervalStart(begin),
@@ -234,6 +261,7 @@ markers! {
     Fault "PageFault" "A page fault on a user address."
     Call "SystemCall" "A system call, from its entry to its return."
     Wait "OffCpu" "Time off the CPU."
+    Whole "Recorded" "The time that was recorded."
 }
 
 #[cfg(test)]
@@ -258,6 +286,12 @@ mod tests {
         assert_eq!(thread["name"], "work", "the last name");
         assert_eq!(thread["samples"]["length"], 3);
         assert_eq!(thread["markers"]["length"], 5);
+        let whole = json["threads"].as_array().and_then(|threads| threads.last()).expect("a thread");
+        assert_eq!((&whole["name"], &whole["samples"]["length"]), (&"recording".into(), &0.into()));
+        assert_eq!(
+            (&whole["markers"]["startTime"][0], &whole["markers"]["endTime"][0]),
+            (&0.00001.into(), &0.000_058.into())
+        );
         assert_eq!(json["meta"]["interval"], 0.00001, "ms");
     }
 }
