@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet test-fleet test-agent demo test test-pages ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet cluster test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -47,10 +47,26 @@ build: setup web ## build pagelab into target/release
 
 fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks to object stores, beside pagelab
 
-target/release/pagelab-fleet: $(wildcard fleet/*/src/*.rs) fleet/Cargo.toml fleet/Cargo.lock $(wildcard fleet/*/Cargo.toml)
-	$(CARGO) build --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
+FLEET_SOURCES := $(wildcard fleet/*/src/*.rs) fleet/Cargo.toml fleet/Cargo.lock $(wildcard fleet/*/Cargo.toml)
+FLEET_BUILD := $(CARGO) build --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
+FLEET_TEST := $(subst build,test,$(FLEET_BUILD))
+
+target/release/pagelab-fleet: $(FLEET_SOURCES)
+	$(FLEET_BUILD) -p pagelab-fleet-cli
 	@mkdir -p target/release
-	cp target/fleet/release/pagelab-fleet $@
+	install -m 755 target/fleet/release/pagelab-fleet $@
+
+# Stock scheduler and executor, of the version that pagelab-fleet speaks (fleet/Cargo.toml), and pagelab-fleet that speaks to them.
+CLUSTER := target/cluster/bin/pagelab-fleet
+
+$(CLUSTER): $(FLEET_SOURCES) $(wildcard crates/sql/src/*.rs)
+	@tools/install-packages protobuf-compiler
+	$(FLEET_BUILD) -p pagelab-fleet-cli --features pagelab-fleet-cli/cluster -p pagelab-ballista -p ballista-scheduler -p ballista-executor --bins
+	@mkdir -p target/cluster/bin target/release
+	install -m 755 target/fleet/release/{ballista-scheduler,ballista-executor,pagelab-fleet} target/cluster/bin
+	install -m 755 $(CLUSTER) target/release/pagelab-fleet
+
+cluster: $(CLUSTER) ## build pagelab-fleet so that it speaks to clusters, and Ballista's stock scheduler and executor, into target/cluster/bin
 
 # An S3 server to test with.
 S3_SERVER := target/fleet-tools/bin/s3s-fs
@@ -58,8 +74,14 @@ S3_SERVER := target/fleet-tools/bin/s3s-fs
 $(S3_SERVER):
 	$(CARGO) install --quiet --locked s3s-fs --version 0.14.1 --features binary --root target/fleet-tools --target-dir target/fleet-tools/build
 
+test-cluster: build cluster $(S3_SERVER) ## the same questions to fleets and recordings, answered here and by a real cluster (root)
+	@tools/install-venv dataframes
+	$(CARGO) build --release --locked -p pagelab-benches --bin simulate_fleet
+	$(FLEET_TEST) -p pagelab-cluster
+	target/dataframes/bin/python tests/fleet/cluster.py $(PAGELAB) $(CLUSTER) $(S3_SERVER) target/release/simulate_fleet target/cluster/bin
+
 test-fleet: build fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
-	$(CARGO) test --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
+	$(FLEET_TEST) -p pagelab-store -p pagelab-fleet-cli
 	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
 
 test-agent: build fleet setup-test ## the agent on this kernel; FULL=1: half an hour beside pgbench, too (root)
@@ -86,10 +108,18 @@ test-pages: build ## HTML pages of real recordings in a real browser; screenshot
 	@tools/install-packages chromium
 	tools/pages
 
+test-exports: build ## exported profiles and traces, read by Firefox Profiler's own code and Perfetto's schema (root)
+	@command -v npm >/dev/null || tools/install-packages nodejs npm
+	npm ci --silent --no-audit --no-fund --prefix web/exports
+	@tools/install-venv exports
+	target/exports/bin/python tests/exports/exports.py $(PAGELAB)
+
 test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repetitions of each verdict, 50 kills, 60 A/A runs split 400 times
 	tools/test full
 	$(MAKE) test-pages
+	$(MAKE) test-exports
 	$(MAKE) test-fleet FULL=1
+	$(MAKE) test-cluster
 
 # Folders of the experiments that can be carried out again.
 EXPERIMENTS := $(patsubst %/reproduce.toml,%,$(wildcard experiments/*/reproduce.toml))

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """How questions to a fleet grow with its hosts: time, memory, files opened; DuckDB beside, on the same files.
 
-  target/dataframes/bin/python benches/fleet/growth.py FOLDER [--hosts 1,10,100,1000,10000] [--rounds 5] [--metrics 100]
+  target/dataframes/bin/python benches/fleet/growth.py FOLDER [--hosts 1,10,100,1000,10000] [--rounds 5] [--metrics 100] [--cluster PROGRAMS]
+
+With --cluster the same questions go to Ballista, too, with one executor and with two, each of one task at a time, on this machine; PROGRAMS is
+the folder of its stock binaries and of pagelab-fleet (make cluster). All read the same files.
 
 Each fleet has 20 runs of each host (4 days with 5), with METRICS metrics each. In each round every program runs once, in turn. Times
 are of whole processes, but for DuckDB's, which is of the query alone: its interpreter's start is not counted.
@@ -17,6 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/fleet"))
 PAGELAB = os.environ.get("PAGELAB", ROOT / "target/release/pagelab")
 SIMULATE = ROOT / "target/release/simulate_fleet"
 SQL = """select l.value as side, m.host as host, avg(ln(m.value)) as level, count(*) as runs
@@ -41,29 +45,47 @@ def main() -> int:
     parser.add_argument("--hosts", default="1,10,100,1000,10000")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--metrics", type=int, default=100)
+    parser.add_argument("--cluster", type=pathlib.Path, metavar="PROGRAMS")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
+    clusters = started(asked.cluster, asked.folder) if asked.cluster else {}
     medians = {}
     for hosts in map(int, asked.hosts.split(",")):
         fleet = asked.folder / f"hosts-{hosts}-{asked.metrics}"
         if not fleet.exists():
             subprocess.run([SIMULATE, fleet, str(hosts), "4", "5", str(asked.metrics)], check=True, stdout=subprocess.DEVNULL)
-        medians[hosts] = measured(fleet, hosts, asked.rounds)
+        medians[hosts] = measured(fleet, hosts, asked.rounds, clusters)
+    for cluster in clusters.values():
+        cluster.close()
     if 1000 in medians and 10000 in medians:
         for what in medians[1000]:
             print(f"{what}: t(10000)/t(1000) = {medians[10000][what] / medians[1000][what]:.2f}")
     return 0
 
 
-def measured(fleet: pathlib.Path, hosts: int, rounds: int) -> dict[str, float]:
+def started(programs: pathlib.Path, folder: pathlib.Path) -> dict[str, object]:
+    from ballista import Cluster
+
+    programs = programs.resolve()
+    os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+    return {f"{number} executor{'s' if number > 1 else ''}": Cluster(programs, folder / f"cluster-{number}-{os.getpid()}", dict(os.environ), executors=number, slots=1) for number in (1, 2)}
+
+
+def measured(fleet: pathlib.Path, hosts: int, rounds: int, clusters: dict[str, object]) -> dict[str, float]:
     times: dict[str, list[float]] = {}
     memory: dict[str, int] = {}
     compared = [PAGELAB, "fleet", "compare", fleet, "--label", "thp=always,never", "--metric", "run.elapsed_ns", "--json"]
     embedded = [PAGELAB, "fleet", "sql", fleet, SQL, "--format", "csv"]
+    asked = {"compare": compared, "sql": embedded}
+    for name, cluster in clusters.items():
+        there = [f"file://{fleet.resolve()}" if word == fleet else word for word in compared]
+        asked[f"compare, {name}"] = [*there, "--cluster", cluster.url]
+        there = [f"file://{fleet.resolve()}" if word == fleet else word for word in embedded]
+        asked[f"sql, {name}"] = [*there, "--cluster", cluster.url]
     said = {}
     for _ in range(rounds):
-        for name, words in [("compare", compared), ("sql", embedded)]:
-            seconds, peak, said[name] = ran(words, may_fail=hosts < 100 and name == "compare")
+        for name, words in asked.items():
+            seconds, peak, said[name] = ran(words, may_fail=hosts < 100 and name.startswith("compare"))
             times.setdefault(name, []).append(seconds)
             memory[name] = max(memory.get(name, 0), peak)
         out = subprocess.run([sys.executable, "-c", DUCKDB, fleet, SQL], check=True, capture_output=True, text=True).stdout

@@ -4,6 +4,7 @@ Each request is forwarded as it is, with the name of the host that the client ha
 otherwise. Faults: `none`; `errors` and `throttled` (every third request gets 500 or 503 SlowDown), `slow` (each waits), `reset` (every
 third connection is cut in mid-answer), `expired`, `forbidden` and `full` (what S3 says then, always), `claim`
 (the first PUT gets through, later ones get 500), `away` (connections are cut, also those that were kept).
+`opened` has the objects whose content was asked for since it was emptied.
 """
 
 import http.client
@@ -25,7 +26,7 @@ class Proxy:
     """Listens on a port of the loopback address; `fault` may be changed at any time."""
 
     def __init__(self, port_of_store):
-        self.fault, self.requests, self.failed, self.claims = "none", 0, 0, 0
+        self.fault, self.requests, self.failed, self.claims, self.opened = "none", 0, 0, 0, set()
         self.lock = threading.Lock()
         self.port_of_store = port_of_store
         proxy = self
@@ -38,6 +39,8 @@ class Proxy:
 
             def handle_one(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.command == "GET" and "?" not in self.path:
+                    proxy.opened.add(self.path)
                 answer = proxy.answer(self.command)
                 if answer == "reset":
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")

@@ -6,7 +6,9 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod cluster;
 mod commands;
+mod companion;
 mod failure;
 mod options;
 mod print;

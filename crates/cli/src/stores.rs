@@ -11,18 +11,17 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::anyhow;
 use pagelab_recording::SpoolOptions;
 
+use crate::companion::{FLEET, cannot_start, fleet};
 use crate::failure::Failure;
 use crate::options::above_zero;
 use crate::say;
 use crate::spool;
 
-/// The program that speaks to stores.
-const FLEET: &str = "pagelab-fleet";
 /// What names a place in a store.
 const SCHEMES: [&str; 4] = ["s3://", "gs://", "az://", "file:///"];
 /// Commands that read recordings.
@@ -38,6 +37,10 @@ const WRITING: [(&str, [&str; 2]); 4] = [
 const PASSED_ON: [&str; 3] = ["upload", "mirror", "ls"];
 /// The question that makes a fleet of recordings.
 const COMPACT: &str = "compact";
+/// The option of questions that a cluster answers: it reads the store by itself.
+const CLUSTER: &str = "--cluster";
+/// Commands that have it.
+const ASKING: [&str; 2] = ["fleet", "query"];
 /// Questions about a compacted fleet that do not read all of its tables, with those that they read.
 const QUESTIONS: [(&str, &str); 4] = [
     ("summary", "runs,labels,metrics"),
@@ -46,7 +49,7 @@ const QUESTIONS: [(&str, &str); 4] = [
     ("trend", "runs,labels,metrics"),
 ];
 /// Options of `fleet` whose value is the next word.
-const FLEET_VALUES: [&str; 11] = [
+const FLEET_VALUES: [&str; 13] = [
     "--labels",
     "--from",
     "--to",
@@ -54,6 +57,8 @@ const FLEET_VALUES: [&str; 11] = [
     "--instance",
     "--label",
     "--alpha",
+    CLUSTER,
+    "--patience",
     "--format",
     "--memory",
     "-o",
@@ -83,6 +88,10 @@ pub(crate) struct Words {
 pub(crate) fn without_urls(words: &[OsString]) -> Result<Words, Failure> {
     let is =
         |place: usize, names: &[&str]| words.get(place).and_then(|w| w.to_str()).is_some_and(|w| names.contains(&w));
+    let is_cluster = |word: &OsString| word == CLUSTER || parted(word).0 == Some(CLUSTER);
+    if is(1, &ASKING) && words.iter().any(is_cluster) {
+        return Ok(Words { words: words.to_vec(), upload: None });
+    }
     if is(1, &["fleet"]) {
         if is(2, &PASSED_ON) {
             let error = fleet().args(words.iter().skip(2)).exec();
@@ -184,22 +193,6 @@ fn parted(word: &OsStr) -> (Option<&str>, &str) {
 
 fn is_url(text: &str) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
-}
-
-/// The program, beside this one or where programs are looked for.
-pub(crate) fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(FLEET)));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(FLEET))
-}
-
-fn fleet() -> Command {
-    Command::new(program())
-}
-
-fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
-    Failure::host(anyhow!(
-        "{url}: cannot start {FLEET}, which speaks to object stores: {error}; needed: {FLEET} beside pagelab or in PATH; type: make fleet"
-    ))
 }
 
 /// The folder of this user for what may be made again.
@@ -370,6 +363,9 @@ mod tests {
             "pagelab",
             "pagelab run --name=a --filename=/x",
             "pagelab fleet summary fleet --metric s3://b/a",
+            "pagelab fleet summary s3://b/fleet --cluster df://host",
+            "pagelab fleet sql --cluster=df://host s3://b/fleet sql",
+            "pagelab query --cluster df://host s3://b/set sql",
             "pagelab fleet",
         ] {
             let found = without_urls(&words(line)).unwrap_or_else(|failure| panic!("{line}: {failure}"));

@@ -8,10 +8,14 @@ use std::process::Command;
 
 use crate::common::{copy_binary, run, scratch, stderr};
 
-/// `mirror` prints the folder that stands for the store; `upload` waits for the end of its input and copies there.
+/// `mirror` prints the folder that stands for the store; `upload` waits for the end of its input and copies there. `ls` knows a fleet of one
+/// day, and `ask` keeps the question.
 const FLEET: &str = r#"#!/bin/sh
 case $1 in
 mirror) [ -e "$STORE" ] || { echo "$2: no recording is here" >&2; exit 1; }; echo "$STORE" ;;
+ls) printf '{"recordings": [], "is_cut": false, "days": [{"name": "day=2026-03-01", "state": "%s", "tables": ["runs", "labels", "metrics", "components", "settings"]}]}' "${STATE:-complete}" ;;
+ask) cat >"$STORE.question"; [ -z "$IS_AWAY" ] || { echo "pagelab-fleet: $3: cannot reach a scheduler" >&2; exit 1; }; echo n; echo 7 ;;
+query) echo "copied" >&2; echo "$@" ;;
 upload) cat >/dev/null; [ -z "$IS_AWAY" ] || exit 1; cp -r "$2" "$STORE"; echo "copied to $3" ;;
 esac
 "#;
@@ -89,4 +93,45 @@ fn without_its_companion_a_url_is_refused_in_words() {
     let words: Vec<&str> = RECORD.into_iter().chain(["s3://bench/a", "--", "touch", "ran"]).collect();
     run(&mut place.pagelab(&words), 125);
     assert!(!place.path("ran").exists(), "nothing was run");
+}
+
+#[test]
+fn a_cluster_is_asked_about_the_files_that_are_there() {
+    let place = Place::new(true);
+    let ask = |more: &[&str]| {
+        let words = ["fleet", "sql", "s3://bench/fleet", "select 7 as n", "--format", "csv", "--cluster", "df://host"];
+        place.pagelab(&words.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    let asked = run(&mut ask(&[]), 0);
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "n\n7\n");
+    let question = fs::read_to_string(place.path("store.question")).expect("kept");
+    let question: serde_json::Value = serde_json::from_str(&question).expect("JSON");
+    assert_eq!(question["sql"], "select 7 as n");
+    assert_eq!(question["tables"][0]["files"][0], "s3://bench/fleet/day=2026-03-01/runs.parquet");
+    assert_eq!(question["tables"][0]["columns"][0], serde_json::json!({"name": "recording_id", "data_type": "Utf8"}));
+    let half = run(ask(&[]).env("STATE", "half_replaced"), 0);
+    assert!(stderr(&half).contains("two compactions"), "{}", stderr(&half));
+    let away = run(ask(&[]).env("IS_AWAY", "1"), 2);
+    assert!(stderr(&away).contains("df://host: cannot reach a scheduler"), "{}", stderr(&away));
+    let late = run(&mut ask(&["--from", "2026-04-01"]), 2);
+    assert!(stderr(&late).contains("1 days, none with the table"), "{}", stderr(&late));
+}
+
+#[test]
+fn a_cluster_is_asked_about_recordings_in_a_store_and_nothing_else() {
+    let place = Place::new(true);
+    let words = ["query", "s3://bench/set", "select 1 from faults", "--cluster", "df://host", "--from", "0.5"];
+    let asked = run(&mut place.pagelab(&words), 0);
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let needed = "query --cluster df://host --format table --from=0.500000000 -- s3://bench/set select 1 from faults\n";
+    assert_eq!(said, needed);
+    assert!(stderr(&asked).contains("copied"), "{}", stderr(&asked));
+    for words in [
+        ["query", "/tmp", "select 1 from faults", "--cluster", "df://host"],
+        ["query", "gs://bench/set", "select 1 from faults", "--cluster", "df://host"],
+        ["fleet", "summary", "/tmp", "--cluster", "df://host"],
+    ] {
+        let refused = run(&mut place.pagelab(&words), 2);
+        assert!(stderr(&refused).contains("needed a URL that executors of Ballista read"), "{}", stderr(&refused));
+    }
 }

@@ -109,6 +109,12 @@ pub enum FleetError {
         /// What is needed.
         needed: String,
     },
+    /// The engine that reads the fleet elsewhere says no.
+    #[error("{said}")]
+    Elsewhere {
+        /// In its words.
+        said: String,
+    },
     /// Recordings cannot be found.
     #[error(transparent)]
     Recording(#[from] pagelab_recording::Error),

@@ -107,11 +107,11 @@ impl Written {
         let conditions: Vec<Where> =
             conditions.iter().map(|(column, equals)| Where { column, equals: Some(equals) }).collect();
         let read = self.folder.read::<R>(self.days(), &conditions).expect("files");
-        assert!(read.days_without.is_empty());
+        assert!(read.opened.days_without.is_empty());
         if !conditions.is_empty() {
             // The groups that hold the rows, and of each day those at either end that hold others too.
             let most = read.rows.len() / ROW_GROUP_ROWS + 2 * self.fleet.plan().days as usize;
-            assert!(read.row_groups_read <= most, "{} of {}", read.row_groups_read, read.row_groups);
+            assert!(read.opened.row_groups_read.is_some_and(|groups| groups <= most), "{:?}", read.opened);
         }
         read.rows
     }

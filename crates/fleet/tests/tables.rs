@@ -50,14 +50,14 @@ fn a_question_about_one_metric_reads_its_row_groups_only() {
     assert_eq!(groups, [100; 10], "bounded");
     let ask = |column, equals| folder.read::<MetricsRow>(day..=day, &[Where { column, equals }]).expect("a file");
     let found = ask("name", Some("c"));
-    assert_eq!((found.rows.len(), found.row_groups_read, found.row_groups), (250, 3, 10));
+    assert_eq!((found.rows.len(), found.opened.row_groups_read, found.opened.row_groups), (250, Some(3), Some(10)));
     let expected: Vec<MetricsRow> = (0..250).map(|host| row("c", host, 1)).collect();
     assert_eq!(found.rows, expected);
     let nothing = ask("name", Some("zz"));
-    assert_eq!((nothing.rows.len(), nothing.row_groups_read), (0, 0));
+    assert_eq!((nothing.rows.len(), nothing.opened.row_groups_read), (0, Some(0)));
     // One row group has both c and d: its bounds do not exclude what lies between them.
     let between = ask("name", Some("cc"));
-    assert_eq!((between.rows.len(), between.row_groups_read), (0, 1));
+    assert_eq!((between.rows.len(), between.opened.row_groups_read), (0, Some(1)));
     assert_eq!(ask("instance", None).rows.len(), 1_000, "no row has an instance");
     assert_eq!(ask("instance", Some("sda")).rows.len(), 0);
     let unknown = folder.read::<MetricsRow>(day..=day, &[Where { column: "value", equals: None }]);
@@ -77,7 +77,7 @@ fn rows_out_of_order_are_refused_and_an_unfinished_file_is_not_there() {
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
     assert_eq!(names(), BTreeSet::new());
-    assert_eq!(folder.read::<MetricsRow>(day..=day, &[]).expect("a folder").days_without, [day]);
+    assert_eq!(folder.read::<MetricsRow>(day..=day, &[]).expect("a folder").opened.days_without, [day]);
 
     // A second writer replaces the file only once it is whole.
     let write = |count: u32| {

@@ -1,5 +1,6 @@
 //! A part of the recorded time: readers are given the events that happened in it.
 
+use std::fmt;
 use std::str::FromStr;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
@@ -55,6 +56,19 @@ pub enum Bound {
     SinceStart(i64),
     /// The instant of a mark.
     Mark(String),
+}
+
+impl fmt::Display for Bound {
+    /// As it is read: seconds to the nanosecond, or the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SinceStart(ns) => {
+                let sign = if *ns < 0 { "-" } else { "" };
+                write!(f, "{sign}{}.{:09}", ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
+            }
+            Self::Mark(name) => f.write_str(name),
+        }
+    }
 }
 
 impl FromStr for Bound {

@@ -107,6 +107,10 @@ fn bounds_are_seconds_or_marks() {
     for wrong in ["", "inf", "1e300"] {
         assert!(wrong.parse::<Bound>().is_err(), "{wrong:?}");
     }
+    for text in ["2.5", "-0.25", "1e-9", "0", "warm"] {
+        let bound: Bound = text.parse().expect("a bound");
+        assert_eq!(bound.to_string().parse::<Bound>().expect("as it was written"), bound);
+    }
 }
 
 /// What lies outside of the span is not even decoded: a byte of it that is damaged is not seen.

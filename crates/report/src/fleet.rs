@@ -405,12 +405,11 @@ fn noted(notes: &[String], style: &Style, out: &mut String) {
 }
 
 fn read(reading: &Reading, style: &Style, out: &mut String) {
-    let text = format!(
-        "(read: {}, {} of {} row groups)",
-        plural(reading.files, "file"),
-        reading.row_groups_read,
-        reading.row_groups
-    );
+    let groups = match (reading.row_groups_read, reading.row_groups) {
+        (Some(read), Some(all)) => format!("{read} of {all} row groups"),
+        _ => "by a cluster, which does not tell row groups".to_owned(),
+    };
+    let text = format!("(read: {}, {groups})", plural(reading.files, "file"));
     out.push_str(&wrap(&text, style.width, "", "  "));
 }
 

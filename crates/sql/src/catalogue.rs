@@ -17,6 +17,7 @@ use pagelab_recording::tables::TableDef;
 use pagelab_recording::{Bounds, Error, Recording, ScanPart, Span};
 
 use crate::options::Damaged;
+use crate::places::Places;
 
 /// A part of a recording that a query reads.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub struct File {
     pub(crate) recording: usize,
     /// The time whose rows count; none: all rows do.
     pub(crate) span: Option<Span>,
+}
+
+impl File {
+    /// Its rows, as the footer says.
+    pub(crate) fn rows(&self) -> usize {
+        usize::try_from(self.part.rows()).unwrap_or(usize::MAX)
+    }
 }
 
 /// The files of one scan. Every file that the engine plans carries its scan, so that files that are missing in the plan
@@ -50,6 +58,8 @@ pub struct Catalogue {
     recordings: Vec<RecordingRef>,
     bounds: Bounds,
     damaged: Damaged,
+    /// Where another engine finds the files; none if they are read here.
+    places: Option<Places>,
     /// Listed when a table is first scanned: all scans of it in one query read the same files.
     tables: Mutex<BTreeMap<&'static str, Vec<Arc<File>>>>,
     /// The damage of each part that is left out.
@@ -69,10 +79,21 @@ impl Catalogue {
             recordings: recordings.to_vec(),
             bounds,
             damaged,
+            places: None,
             tables: Mutex::default(),
             left_out: Mutex::default(),
             failed: Mutex::default(),
         }
+    }
+
+    /// The same files for an engine that reads them elsewhere.
+    pub(crate) fn at(self, places: Places) -> Self {
+        Self { places: Some(places), ..self }
+    }
+
+    /// Where another engine finds the files.
+    pub(crate) fn places(&self) -> Option<&Places> {
+        self.places.as_ref()
     }
 
     /// The recordings asked.

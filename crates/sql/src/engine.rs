@@ -75,6 +75,7 @@ pub(crate) fn in_threads<T: Send>(
     let threads = options.threads.unwrap_or(available).clamp(1, MAX_THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
+        .enable_all()
         .thread_name("pagelab-query")
         .thread_stack_size(STACK_BYTES)
         .build()
@@ -124,8 +125,12 @@ pub(crate) fn session(threads: usize, options: &QueryOptions) -> Result<SessionC
 
 /// A session of the engine with all tables.
 pub fn context(catalogue: &Arc<Catalogue>, threads: usize, options: &QueryOptions) -> Result<SessionContext> {
+    with_tables(session(threads, options)?, catalogue)
+}
+
+/// The session, with all tables.
+pub(crate) fn with_tables(context: SessionContext, catalogue: &Arc<Catalogue>) -> Result<SessionContext> {
     let engine = |e: DataFusionError| QueryError::Unanswered(e.strip_backtrace());
-    let context = session(threads, options)?;
     for table in tables::all() {
         let provider = RegistryTable::new(table, catalogue.clone());
         context.register_table(table.name, Arc::new(provider)).map_err(engine)?;

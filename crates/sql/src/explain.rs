@@ -6,7 +6,7 @@ use pagelab_recording::tables;
 use pagelab_vocab::nearest::hint_for;
 
 use crate::error::QueryError;
-use crate::table::PARTITION_COLUMNS;
+use crate::partition::PARTITION_COLUMNS;
 
 /// How the engine begins its refusals of everything that is not a query.
 const REFUSED: [&str; 3] = ["DDL not supported", "DML not supported", "Statement not supported"];

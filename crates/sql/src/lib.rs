@@ -30,6 +30,10 @@ mod held;
 pub mod listed;
 mod options;
 mod output;
+mod partition;
+pub mod placed;
+mod placed_scan;
+mod places;
 pub mod process;
 mod runs;
 mod short;
@@ -50,6 +54,7 @@ pub mod internals {
 pub use error::{QueryError, Result};
 pub use held::HELD_BYTES;
 pub use options::{Answer, Damaged, Format, QueryOptions};
+pub use pagelab_recording::{Bound, Bounds};
 pub use short::{ShortAnswer, ShortError, ShortQuery, answer_short};
 
 /// Runs one SQL query over the recordings at and below `dirs` and writes the result to `out`. Returns the number of rows.

@@ -19,19 +19,30 @@ pub enum Format {
     Parquet,
 }
 
+impl Format {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Table, Self::Csv, Self::Json, Self::Parquet];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
 impl std::str::FromStr for Format {
     type Err = QueryError;
 
     fn from_str(word: &str) -> Result<Self> {
-        match word {
-            "table" => Ok(Self::Table),
-            "csv" => Ok(Self::Csv),
-            "json" => Ok(Self::Json),
-            "parquet" => Ok(Self::Parquet),
-            _ => Err(QueryError::Unanswered(format!(
+        Self::ALL.into_iter().find(|format| format.name() == word).ok_or_else(|| {
+            QueryError::Unanswered(format!(
                 "{word:?} is no format of a result; table, csv, json or parquet is needed: --format table"
-            ))),
-        }
+            ))
+        })
     }
 }
 

@@ -2,52 +2,28 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
-use datafusion::common::{ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
-use pagelab_recording::Span;
-use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables::{ColType, TableDef};
 
 use crate::adapt::{Columns, text_type};
 use crate::bytes::VerifiedFiles;
 use crate::catalogue::{Catalogue, File, Planned, Scan};
-
-/// The columns that say which recording a row is from.
-pub(crate) const PARTITION_COLUMNS: [&str; 3] = ["host", "variant", "run"];
-
-/// Fields of the columns that say which recording a row is from.
-pub(crate) fn partition_fields() -> [Field; 3] {
-    let [host, variant, run] = PARTITION_COLUMNS;
-    [
-        Field::new(host, text_type(), true),
-        Field::new(variant, text_type(), true),
-        Field::new(run, DataType::Int64, true),
-    ]
-}
-
-/// The values of [`partition_fields`] in the rows of a recording.
-fn partition_values(recording: &RecordingRef) -> Vec<ScalarValue> {
-    let text = |value: &Option<String>| {
-        ScalarValue::Dictionary(Box::new(DataType::Int32), Box::new(ScalarValue::Utf8(value.clone())))
-    };
-    let run = recording.run.and_then(|run| i64::try_from(run).ok());
-    vec![text(&recording.host), text(&recording.variant), ScalarValue::Int64(run)]
-}
+use crate::partition::{PARTITION_COLUMNS, partition_fields, partition_values, span_filter};
+use crate::placed_scan::PlacedScan;
 
 /// One table of the registry.
 #[derive(Debug)]
@@ -100,9 +76,9 @@ impl RegistryTable {
             .with_pushdown_filters(true)
             .with_reorder_filters(true);
         if let Some(span) = files.first().and_then(|file| file.span) {
-            source = source.with_predicate(self.within(span)?);
+            source = source.with_predicate(span_filter(self.read_as.table_schema(), span)?);
         }
-        let rows: usize = files.iter().map(|file| rows(file)).sum();
+        let rows: usize = files.iter().map(|file| file.rows()).sum();
         let planned: Vec<PartitionedFile> = files.iter().map(|file| self.planned(file, &scan)).collect();
         let whole = vec![FileGroup::new(planned)];
         let groups = split.repartition_file_groups(&whole).unwrap_or(whole);
@@ -125,7 +101,7 @@ impl RegistryTable {
             .with_extension(Planned { file: file.clone(), scan: scan.clone() });
         planned.partition_values = recordings.get(file.recording).map(partition_values).unwrap_or_default();
         // Set here and not by its method, which takes it that a partition's value is never null.
-        planned.statistics = Some(Arc::new(self.statistics(rows(file))));
+        planned.statistics = Some(Arc::new(self.statistics(file.rows())));
         planned
     }
 
@@ -134,18 +110,6 @@ impl RegistryTable {
         let unknown = Statistics::new_unknown(self.read_as.table_schema());
         Statistics { num_rows: Precision::Exact(rows), ..unknown }
     }
-
-    /// The rows of a time.
-    fn within(&self, span: Span) -> Result<Arc<dyn PhysicalExpr>> {
-        let ts = Arc::new(Column::new_with_schema("ts", self.read_as.table_schema())?);
-        let compare = |op: Operator, ns: i64| Arc::new(BinaryExpr::new(ts.clone(), op, lit(ns)));
-        let (from, to) = (compare(Operator::GtEq, span.from_ns), compare(Operator::Lt, span.to_ns));
-        Ok(Arc::new(BinaryExpr::new(from, Operator::And, to)))
-    }
-}
-
-fn rows(file: &File) -> usize {
-    usize::try_from(file.part.rows()).unwrap_or(usize::MAX)
 }
 
 #[async_trait]
@@ -179,7 +143,14 @@ impl TableProvider for RegistryTable {
             .with_repartition_file_min_size(options.optimizer.repartition_file_min_size);
         let mut scans: Vec<Arc<dyn ExecutionPlan>> = Vec::new();
         for same in files.chunk_by(|a, b| a.span == b.span) {
-            scans.push(self.scan_files(same, self.read_places(projection), limit, split)?);
+            scans.push(match self.catalogue.places() {
+                None => self.scan_files(same, self.read_places(projection), limit, split)?,
+                Some(places) => PlacedScan::new(self.table, &self.catalogue, places).plan(
+                    same,
+                    &self.read_places(projection),
+                    split,
+                )?,
+            });
         }
         match scans.len() {
             0 => {

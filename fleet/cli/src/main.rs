@@ -1,9 +1,13 @@
-//! `pagelab-fleet`: recordings and compacted fleets in object stores. `pagelab` calls it for every URL that it is given; users may call it,
-//! too.
+//! `pagelab-fleet`: recordings and compacted fleets in object stores, and questions for a cluster. `pagelab` calls it for every URL that it
+//! is given; users may call it, too.
 //!
 //! Exit statuses are pagelab's: 0 done, 1 the store or a file said no, 2 wrong words.
 
+#[cfg(feature = "cluster")]
+mod ask;
 mod list;
+#[cfg(feature = "cluster")]
+mod query;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -51,6 +55,27 @@ enum Command {
         after_help = "Examples:\n  pagelab-fleet ls s3://bench/nightly\n  pagelab-fleet ls s3://bench/nightly --json"
     )]
     Ls(list::ListArgs),
+    /// Said where a question for a cluster comes and none is spoken to.
+    #[cfg(not(feature = "cluster"))]
+    #[command(hide = true, aliases = ["query"], disable_help_flag = true)]
+    Ask {
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        words: Vec<String>,
+    },
+    /// Have a cluster of Ballista answer a question.
+    ///
+    /// The question comes on standard input as JSON: `pagelab fleet QUESTION URL --cluster df://HOST:PORT` writes it.
+    #[command(after_help = "Example:\n  pagelab-fleet ask --cluster df://10.0.0.7:50050 --format csv <question.json")]
+    #[cfg(feature = "cluster")]
+    Ask(ask::AskArgs),
+    /// Have a cluster of Ballista answer a query over recordings in a store.
+    ///
+    /// Which parts of recordings count is decided here, on copies; the cluster reads the originals.
+    #[command(
+        after_help = "Example:\n  pagelab-fleet query --cluster df://10.0.0.7:50050 s3://bench/set \"select variant, count(*) from faults group by 1\""
+    )]
+    #[cfg(feature = "cluster")]
+    Query(query::QueryArgs),
 }
 
 #[derive(Debug, Args)]
@@ -117,15 +142,25 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("cannot start threads")
+    };
     match command {
-        Command::Upload(args) => runtime.block_on(upload(args)),
-        Command::Mirror(args) => runtime.block_on(copy_here(args)),
-        Command::Ls(args) => runtime.block_on(list::run(args)),
+        Command::Upload(args) => runtime()?.block_on(upload(args)),
+        Command::Mirror(args) => runtime()?.block_on(copy_here(args)),
+        Command::Ls(args) => runtime()?.block_on(list::run(args)),
+        #[cfg(feature = "cluster")]
+        Command::Ask(args) => ask::run(args),
+        #[cfg(feature = "cluster")]
+        Command::Query(args) => query::run(args, &runtime()?),
+        #[cfg(not(feature = "cluster"))]
+        Command::Ask { .. } => {
+            anyhow::bail!("found a question for a cluster, and this pagelab-fleet speaks to none; type: make cluster")
+        }
     }
 }
 
@@ -198,7 +233,8 @@ async fn copy_here(args: &MirrorArgs) -> anyhow::Result<()> {
     print_path(&folder).context("cannot write the folder's path")
 }
 
-fn tell(done: &Mirrored, url: &str) {
+/// Says what was copied, and what is odd about it.
+pub(crate) fn tell(done: &Mirrored, url: &str) {
     let days = if done.days > 0 { format!(", {} days", done.days) } else { String::new() };
     let left_out = match done.left_out.len() {
         0 => String::new(),

@@ -6,7 +6,7 @@ use pagelab_agent::{AgentError, Config, ConfigError, Keys, Programs, StoreError}
 use pagelab_observe::streams::StreamSet;
 
 use crate::failure::Failure;
-use crate::{say, stores};
+use crate::{companion, say};
 
 /// Record this host continuously, at a stated duty cycle and a capped cost.
 ///
@@ -57,7 +57,7 @@ fn config(args: Args) -> Result<Config, Failure> {
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let config = config(args)?;
     let pagelab = pagelab_host::own::program().map_err(Failure::host)?;
-    let programs = Programs { pagelab, fleet: stores::program() };
+    let programs = Programs { pagelab, fleet: companion::program() };
     pagelab_agent::run(&config, programs, &|line| say!("pagelab agent: {line}"))?;
     Ok(0)
 }

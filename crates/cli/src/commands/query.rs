@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use pagelab_output::OutputFile;
 use pagelab_sql as sql;
 
+use crate::cluster::ClusterArgs;
 use crate::failure::Failure;
 use crate::options::{SpanArgs, parse_size};
 use crate::print;
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     words: Vec<String>,
     #[command(flatten)]
     span: SpanArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     result: ResultArgs,
 }
@@ -122,8 +125,11 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     let Some((sql_text, dirs)) = args.words.split_last() else {
         return Err(Failure::input(anyhow::anyhow!("query: needed DIR... SQL")));
     };
-    let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
     let format = args.result.format()?;
+    if let Some(cluster) = args.cluster.cluster() {
+        return args.result.written(|out| cluster.query(&args.words, &args.span, format, out));
+    }
+    let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
     let options = sql::QueryOptions { bounds: args.span.bounds(), ..args.result.limits() };
     args.result.written(|out| {
         let answer = sql::answer(&dirs, sql_text, format, out, &options).map_err(Failure::input)?;

@@ -7,7 +7,7 @@ use pagelab_vocab::metrics::Direction;
 use serde::Serialize;
 
 use crate::error::{FleetError, Result};
-use crate::rollup::{Day, FleetFolder, MetricsRow, Read, Row, RunsRow, Text, Where};
+use crate::rollup::{Day, FleetSource, MetricsRow, Read, Row, RunsRow, Text, Where};
 
 /// What a question is asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,10 +55,10 @@ impl MetricAsked {
 pub struct Reading {
     /// Files that were opened.
     pub files: usize,
-    /// Row groups that were decoded.
-    pub row_groups_read: usize,
-    /// Row groups that these files have.
-    pub row_groups: usize,
+    /// Row groups that were decoded; null where a cluster read them, which does not say.
+    pub row_groups_read: Option<usize>,
+    /// Row groups that these files have; null likewise.
+    pub row_groups: Option<usize>,
     /// Rows that were held.
     pub rows: usize,
     /// Days that lack a table, by table: what they would say is not known.
@@ -67,7 +67,7 @@ pub struct Reading {
 
 /// A fleet, some of its days, and what was read of them so far.
 pub(super) struct Asked<'a> {
-    pub fleet: &'a FleetFolder,
+    pub fleet: &'a dyn FleetSource,
     pub days: RangeInclusive<Day>,
     pub reading: Reading,
 }
@@ -77,13 +77,13 @@ impl<'a> Asked<'a> {
     ///
     /// # Errors
     /// [`FleetError::NoDays`] if there are none.
-    pub(super) fn of(fleet: &'a FleetFolder, question: &Question) -> Result<Self> {
+    pub(super) fn of(fleet: &'a dyn FleetSource, question: &Question) -> Result<Self> {
         let none = || {
             let found = match fleet.span() {
                 Ok(Some(days)) => format!("days from {} to {}", days.start(), days.end()),
                 _ => "no folder day=YYYY-MM-DD".to_owned(),
             };
-            FleetError::NoDays { path: fleet.path().to_owned(), found }
+            FleetError::NoDays { path: fleet.place(), found }
         };
         let all = fleet.span()?.ok_or_else(none)?;
         let first = question.from.map_or(*all.start(), |from| from.max(*all.start()));
@@ -91,7 +91,8 @@ impl<'a> Asked<'a> {
         if first > last {
             return Err(none());
         }
-        Ok(Self { fleet, days: first..=last, reading: Reading::default() })
+        let reading = Reading { row_groups_read: Some(0), row_groups: Some(0), ..Reading::default() };
+        Ok(Self { fleet, days: first..=last, reading })
     }
 
     /// Rows of a table in these days.
@@ -110,12 +111,14 @@ impl<'a> Asked<'a> {
     }
 
     fn count<R>(&mut self, table: &'static str, read: &Read<R>) {
-        self.reading.files += read.files;
-        self.reading.row_groups_read += read.row_groups_read;
-        self.reading.row_groups += read.row_groups;
-        self.reading.rows += read.rows.len();
-        if !read.days_without.is_empty() {
-            self.reading.days_without.insert(table, read.days_without.clone());
+        let sum = |sum: Option<usize>, more: Option<usize>| Some(sum? + more?);
+        let (reading, opened) = (&mut self.reading, &read.opened);
+        reading.files += opened.files;
+        reading.row_groups_read = sum(reading.row_groups_read, opened.row_groups_read);
+        reading.row_groups = sum(reading.row_groups, opened.row_groups);
+        reading.rows += read.rows.len();
+        if !opened.days_without.is_empty() {
+            reading.days_without.insert(table, opened.days_without.clone());
         }
     }
 

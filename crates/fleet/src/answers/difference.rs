@@ -18,7 +18,7 @@ use super::places::nearest_to;
 use crate::error::{FleetError, Result};
 use crate::hosts::{RunValue, ScaleChoice};
 use crate::model::{FleetComparison, ModelOptions, compare, settle};
-use crate::rollup::{ComponentsRow, Day, FleetFolder, LabelsRow, MetricsRow, RunsRow, SettingsRow, Text, Where};
+use crate::rollup::{ComponentsRow, Day, FleetSource, LabelsRow, MetricsRow, RunsRow, SettingsRow, Text, Where};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -124,7 +124,7 @@ pub struct Difference {
 ///
 /// # Errors
 /// Days, a metric, a label or a value of it that the fleet has not, and files that cannot be read.
-pub fn difference(fleet: &FleetFolder, question: &DifferenceQuestion) -> Result<Difference> {
+pub fn difference(fleet: &dyn FleetSource, question: &DifferenceQuestion) -> Result<Difference> {
     let mut asked = Asked::of(fleet, &question.question)?;
     let runs = asked.counted_runs()?;
     let sides = Sides::of(&mut asked, question, runs)?;

@@ -8,7 +8,7 @@ use crate::drift::{DriftOptions, HostSetting, SettingsDrift, drift};
 use crate::error::Result;
 use crate::outliers::{FleetOutliers, OutlierOptions, outliers};
 use crate::questions::{host_labels, run_values, settings_between};
-use crate::rollup::{Day, FleetFolder, LabelsRow, SettingsRow};
+use crate::rollup::{Day, FleetSource, LabelsRow, SettingsRow};
 
 /// Labels that are made of settings, or of what a run is: that a setting follows from them says nothing about hosts.
 const NOT_OF_HOSTS: [&str; 5] = ["thp", "kernel", "variant", "label", "virt"];
@@ -62,7 +62,7 @@ impl Asked<'_> {
 ///
 /// # Errors
 /// Days or a metric that the fleet has not, and files that cannot be read.
-pub fn outlying(fleet: &FleetFolder, question: &Question, options: &OutlierOptions) -> Result<Outlying> {
+pub fn outlying(fleet: &dyn FleetSource, question: &Question, options: &OutlierOptions) -> Result<Outlying> {
     let mut asked = Asked::of(fleet, question)?;
     let (metric, rows) = asked.metric(question)?;
     let hosts = outliers(&run_values(&rows), options);
@@ -73,7 +73,7 @@ pub fn outlying(fleet: &FleetFolder, question: &Question, options: &OutlierOptio
 ///
 /// # Errors
 /// As [`outlying`].
-pub fn drifting(fleet: &FleetFolder, question: &Question, options: &DriftOptions) -> Result<Drifting> {
+pub fn drifting(fleet: &dyn FleetSource, question: &Question, options: &DriftOptions) -> Result<Drifting> {
     let mut asked = Asked::of(fleet, question)?;
     let (metric, rows) = asked.metric(question)?;
     let labels: Vec<LabelsRow> = asked.read(&[])?;
@@ -90,7 +90,7 @@ pub fn drifting(fleet: &FleetFolder, question: &Question, options: &DriftOptions
 /// # Errors
 /// As [`outlying`].
 pub fn over_days(
-    fleet: &FleetFolder,
+    fleet: &dyn FleetSource,
     question: &Question,
     detect: pagelab_analysis::trend::DetectOptions,
 ) -> Result<Course> {

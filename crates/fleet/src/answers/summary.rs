@@ -9,7 +9,7 @@ use super::asked::{Asked, MetricAsked, Question, Reading};
 use crate::error::Result;
 use crate::outliers::{OutlierOptions, outliers};
 use crate::questions::run_values;
-use crate::rollup::{Day, FleetFolder, LabelsRow, RunsRow};
+use crate::rollup::{Day, FleetSource, LabelsRow, RunsRow};
 
 /// Values of a label that are listed.
 const MOST_VALUES: usize = 12;
@@ -86,7 +86,7 @@ pub struct Summary {
 ///
 /// # Errors
 /// Days or a metric that the fleet has not, and files that cannot be read.
-pub fn summary(fleet: &FleetFolder, question: &Question) -> Result<Summary> {
+pub fn summary(fleet: &dyn FleetSource, question: &Question) -> Result<Summary> {
     let mut asked = Asked::of(fleet, question)?;
     let days = [*asked.days.start(), *asked.days.end()];
     let runs: Vec<RunsRow> = asked.read(&[])?;

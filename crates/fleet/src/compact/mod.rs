@@ -196,7 +196,7 @@ impl DayInTheMaking<'_> {
 
 /// The writer of a day's new table, with the rows of the old one.
 fn continued<R: Row>(mut writer: SortingWriter<R>, fleet: &FleetFolder, day: Day) -> Result<SortingWriter<R>> {
-    if let Some((file, _)) = fleet.file::<R>(day)? {
+    if let Some((file, _)) = fleet.file(R::TABLE, day)? {
         writer.take_in(file);
     }
     Ok(writer)

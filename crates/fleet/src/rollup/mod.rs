@@ -20,6 +20,9 @@
 //! smallest and largest values. So a question about one metric reads the few row groups that hold it:
 //! [`FleetFolder::read`] skips the others by these bounds.
 //!
+//! # Reading elsewhere
+//! Questions read from a [`FleetSource`]: a folder, or an engine that has the same tables elsewhere and gives their rows.
+//!
 //! # Writing
 //! [`FleetFolder::writer`] takes rows that are sorted already and holds one row group. [`FleetFolder::sorting_writer`] takes
 //! rows in any order and holds [`WriteOptions::max_buffered_rows`] of them; what is beyond is sorted in parts in unnamed
@@ -28,13 +31,17 @@
 
 mod day;
 mod docs;
+mod elsewhere;
 mod reader;
+mod source;
 mod tables;
 mod writer;
 
 pub use day::Day;
 pub use docs::markdown;
-pub use reader::{FleetFolder, Read, Replacement, Where};
+pub use elsewhere::{Engine, FleetElsewhere, ListedDay, TableFiles};
+pub use reader::{FleetFolder, Replacement};
+pub use source::{FleetSource, Opened, Read, Where};
 pub use tables::{
     ColumnDef, ColumnType, ComponentsRow, LabelsRow, MetricsRow, Row, RunsRow, SettingsRow, TABLES, TableDef, Text,
 };

@@ -1,5 +1,7 @@
 //! `pagelab fleet`: questions across many hosts, from tables that are compacted by day.
 
+mod cluster;
+
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,12 +13,13 @@ use pagelab_fleet::answers::{DifferenceQuestion, Question, difference, drifting,
 use pagelab_fleet::compact::{CompactOptions, HostLabels, compact};
 use pagelab_fleet::drift::DriftOptions;
 use pagelab_fleet::outliers::OutlierOptions;
-use pagelab_fleet::rollup::{Day, FleetFolder, TABLES, TableDef};
+use pagelab_fleet::rollup::{Day, FleetFolder, FleetSource, TABLES, TableDef};
 use pagelab_report::{Style, fleet as text};
 use pagelab_sql::listed::{ListedTable, query_listed};
 use serde::Serialize;
 
 use super::query::ResultArgs;
+use crate::cluster::ClusterArgs;
 use crate::failure::Failure;
 use crate::options::parse_level;
 use crate::print;
@@ -40,8 +43,8 @@ Examples:
   pagelab fleet outliers fleet/ --metric value.tps
   pagelab fleet trend fleet/ --from 2026-10-01
 
-Recordings and fleets may be in object stores: URLs in place of folders (docs/fleet.md). upload, mirror and ls are commands of
-pagelab-fleet, which `pagelab fleet` calls.";
+Recordings and fleets may be in object stores: URLs in place of folders, which a cluster may read with --cluster (docs/fleet.md).
+upload, mirror and ls are commands of pagelab-fleet, which `pagelab fleet` calls.";
 
 #[derive(Debug, Subcommand)]
 enum Asked {
@@ -96,6 +99,8 @@ struct AskArgs {
     /// Of a counter, take what an operation adds, not what a second does
     #[arg(long)]
     per_operation: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -112,8 +117,11 @@ impl AskArgs {
         }
     }
 
-    fn open(&self) -> Result<FleetFolder, Failure> {
-        FleetFolder::open(&self.fleet).map_err(Failure::from)
+    fn open(&self) -> Result<Box<dyn FleetSource>, Failure> {
+        Ok(match cluster::fleet(&self.cluster, &self.fleet)? {
+            Some(fleet) => Box::new(fleet),
+            None => Box::new(FleetFolder::open(&self.fleet)?),
+        })
     }
 }
 
@@ -165,6 +173,8 @@ struct SqlArgs {
     #[arg(long, value_name = "YYYY-MM-DD")]
     to: Option<Day>,
     #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
     result: ResultArgs,
 }
 
@@ -191,26 +201,26 @@ pub(crate) fn run(args: &Args, is_whole: bool) -> Result<u8, Failure> {
     match &args.question {
         Asked::Compact(args) => compacted(args, &style)?,
         Asked::Summary(args) => {
-            let found = summary(&args.open()?, &args.question())?;
+            let found = summary(&*args.open()?, &args.question())?;
             printed(args, &found, || text::summary(&found, &style))?;
         }
         Asked::Compare(args) => {
-            let found = difference(&args.ask.open()?, &args.question()?)?;
+            let found = difference(&*args.ask.open()?, &args.question()?)?;
             printed(&args.ask, &found, || text::difference(&found, is_whole, &style))?;
         }
         Asked::Outliers(args) => {
             let options = OutlierOptions { alpha: args.alpha, ..OutlierOptions::default() };
-            let found = outlying(&args.ask.open()?, &args.ask.question(), &options)?;
+            let found = outlying(&*args.ask.open()?, &args.ask.question(), &options)?;
             printed(&args.ask, &found, || text::outlying(&found, is_whole, &style))?;
         }
         Asked::Drift(args) => {
             let options = DriftOptions { alpha: args.alpha, ..DriftOptions::default() };
-            let found = drifting(&args.ask.open()?, &args.ask.question(), &options)?;
+            let found = drifting(&*args.ask.open()?, &args.ask.question(), &options)?;
             printed(&args.ask, &found, || text::drifting(&found, is_whole, &style))?;
         }
         Asked::Trend(args) => {
             let detect = DetectOptions { alpha: args.alpha, ..DetectOptions::default() };
-            let found = over_days(&args.ask.open()?, &args.ask.question(), detect)?;
+            let found = over_days(&*args.ask.open()?, &args.ask.question(), detect)?;
             printed(&args.ask, &found, || text::course(&found, &style))?;
         }
         Asked::Sql(args) => return asked_in_sql(args),
@@ -248,6 +258,10 @@ impl CompareArgs {
 }
 
 fn asked_in_sql(args: &SqlArgs) -> Result<u8, Failure> {
+    if let Some(fleet) = cluster::fleet(&args.cluster, &args.fleet)? {
+        let (tables, asked) = (fleet.tables(args.from, args.to)?, (args.sql.as_str(), args.result.format()?));
+        return args.result.written(|out| cluster::write_answer(&fleet, &tables, asked, out));
+    }
     let tables = listed(&FleetFolder::open(&args.fleet)?, args.from, args.to)?;
     let (format, options) = (args.result.format()?, args.result.limits());
     args.result.written(|out| query_listed(&tables, &args.sql, format, out, &options).map(drop).map_err(Failure::input))
@@ -258,7 +272,7 @@ fn listed(fleet: &FleetFolder, from: Option<Day>, to: Option<Day>) -> Result<Vec
     let one = |table: &&TableDef| {
         let files = fleet.files(table, from, to)?;
         let files = files.iter().map(|path| format!("file://{}", path.display())).collect();
-        Ok(ListedTable { name: table.name, schema: table.schema(), files })
+        Ok(ListedTable { name: table.name.to_owned(), schema: table.schema(), files })
     };
     TABLES.iter().map(one).collect()
 }
