@@ -35,10 +35,14 @@ for (const file of pages) {
   });
   const found = new Map();
   const note = (kind, ms) => found.set(kind, [...(found.get(kind) ?? []), ms]);
+  const slow = [];
   const each = async (kind, selector, most, act) => {
     const all = await page.locator(selector).all();
     for (const one of all.slice(0, most)) {
-      if (await one.isVisible()) note(kind, await timed(page, () => act(one)));
+      if (!(await one.isVisible())) continue;
+      const ms = await timed(page, () => act(one));
+      note(kind, ms);
+      if (ms > LIMIT_MS) slow.push(await one.evaluate((element) => `${element.closest("[id]")?.id}: ${element.textContent.slice(0, 30)}`));
     }
   };
   for (const flame of await page.locator("svg.flame").all()) {
@@ -71,6 +75,7 @@ for (const file of pages) {
     console.log(`  ${kind}: ${all.length}, slowest ${Math.max(...all) || "under 16"} ms`);
   }
   console.log(`${file}: first paint after ${paint === null ? "?" : Math.round(paint)} ms, drawn after ${Math.round(drawn)} ms; slowest answer ${slowest || "under 16"} ms`);
+  if (slow.length > 0) console.log(`  slow: ${slow.join("; ")}`);
   if (slowest > LIMIT_MS) process.exitCode = 1;
   await page.close();
 }

@@ -140,12 +140,12 @@ fn accounts_of_what_runs_already_begin_with_the_recording() {
         return;
     }
     let dir = scratch();
-    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh");
+    let busy = Busy(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"));
     let on_cpu = || -> f64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", busy.id())).expect("it runs");
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", busy.0.id())).expect("it runs");
         text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("ns")
     };
-    let pid = busy.id().to_string();
+    let pid = busy.0.id().to_string();
     for (name, target) in [("process", vec!["-p", &pid]), ("system", vec!["-a"])] {
         std::thread::sleep(std::time::Duration::from_millis(500));
         let (out, begun) = (dir.path().join(name), on_cpu());
@@ -154,7 +154,16 @@ fn accounts_of_what_runs_already_begin_with_the_recording() {
         assert!(clock >= 3e8, "{name}: {clock} ns of a second");
         assert!(clock <= most || name == "system", "{name}: {clock}, at most {most}");
     }
-    busy.kill().and_then(|()| busy.wait()).expect("it runs");
+}
+
+/// A program without end, ended when dropped: also where the test fails, or it would slow down all that comes after.
+struct Busy(std::process::Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 /// The same faults in two streams, which come from different places of the kernel.
