@@ -58,10 +58,12 @@ target/release/pagelab-fleet: $(FLEET_SOURCES)
 
 # Stock scheduler and executor, of the version that pagelab-fleet speaks (fleet/Cargo.toml), and pagelab-fleet that speaks to them.
 CLUSTER := target/cluster/bin/pagelab-fleet
+# Always together: each alone has fewer features of DataFusion, which would be compiled once more.
+CLUSTER_PACKAGES := -p pagelab-fleet-cli --features pagelab-fleet-cli/cluster -p pagelab-cluster -p pagelab-ballista
 
 $(CLUSTER): $(FLEET_SOURCES) $(wildcard crates/sql/src/*.rs)
 	@tools/install-packages protobuf-compiler
-	$(FLEET_BUILD) -p pagelab-fleet-cli --features pagelab-fleet-cli/cluster -p pagelab-ballista -p ballista-scheduler -p ballista-executor --bins
+	$(FLEET_BUILD) $(CLUSTER_PACKAGES) -p ballista-scheduler -p ballista-executor --bins
 	@mkdir -p target/cluster/bin target/release
 	install -m 755 target/fleet/release/{ballista-scheduler,ballista-executor,pagelab-fleet} target/cluster/bin
 	install -m 755 $(CLUSTER) target/release/pagelab-fleet
@@ -77,7 +79,7 @@ $(S3_SERVER):
 test-cluster: build cluster $(S3_SERVER) ## the same questions to fleets and recordings, answered here and by a real cluster (root)
 	@tools/install-venv dataframes
 	$(CARGO) build --release --locked -p pagelab-benches --bin simulate_fleet
-	$(FLEET_TEST) -p pagelab-cluster
+	$(FLEET_TEST) $(CLUSTER_PACKAGES)
 	target/dataframes/bin/python tests/fleet/cluster.py $(PAGELAB) $(CLUSTER) $(S3_SERVER) target/release/simulate_fleet target/cluster/bin
 
 test-fleet: build fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)

@@ -78,10 +78,9 @@ def measured(fleet: pathlib.Path, hosts: int, rounds: int, clusters: dict[str, o
     embedded = [PAGELAB, "fleet", "sql", fleet, SQL, "--format", "csv"]
     asked = {"compare": compared, "sql": embedded}
     for name, cluster in clusters.items():
-        there = [f"file://{fleet.resolve()}" if word == fleet else word for word in compared]
-        asked[f"compare, {name}"] = [*there, "--cluster", cluster.url]
-        there = [f"file://{fleet.resolve()}" if word == fleet else word for word in embedded]
-        asked[f"sql, {name}"] = [*there, "--cluster", cluster.url]
+        for question, words in (("compare", compared), ("sql", embedded)):
+            there = [f"file://{fleet.resolve()}" if word == fleet else word for word in words]
+            asked[f"{question}, {name}"] = [*there, "--cluster", cluster.url]
     said = {}
     for _ in range(rounds):
         for name, words in asked.items():

@@ -37,7 +37,8 @@ def main():
     def row(what, form, each):
         rows.append(f"| {what} | " + " | ".join(form(each(hosts)) for hosts in HOSTS) + " |")
 
-    upload = windows * one["objects_per_window"]
+    # The manifest goes first and last.
+    upload = windows * (one["objects_per_window"] + 1)
     row("recordings a day", amount, lambda hosts: hosts * windows)
     row("bytes a day, recordings", lambda value: amount(value, "B"), lambda hosts: hosts * windows * one["bytes_per_window"])
     row("requests a second, uploads (PUT)", amount, lambda hosts: hosts * upload / DAY_S)

@@ -84,9 +84,14 @@ impl Cluster {
         }
         all.push("--".to_owned());
         all.extend_from_slice(words);
-        let mut answer = self.ask("query", format, &all, &[]).map_err(Failure::input)?;
-        io::copy(&mut answer, out).map(drop).map_err(Failure::host)
+        copy(self.ask("query", format, &all, &[]), out)
     }
+}
+
+/// Writes an answer.
+pub(crate) fn copy(answer: anyhow::Result<File>, out: &mut (dyn io::Write + Send)) -> Result<(), Failure> {
+    let mut answer = answer.map_err(Failure::input)?;
+    io::copy(&mut answer, out).map(drop).map_err(Failure::host)
 }
 
 /// Runs a program that reads `asked` and gives what it printed.

@@ -12,4 +12,7 @@ pub enum QueryError {
     /// What is wrong with the query, or with the files that it read, and what to do.
     #[error("{0}")]
     Unanswered(String),
+    /// It was given up.
+    #[error("found no end of the query in the time that it may take")]
+    TooLate,
 }

@@ -21,9 +21,6 @@ use crate::error::{QueryError, Result};
 use crate::explain::explain;
 use crate::options::{Format, QueryOptions};
 
-/// What a query says that was given up.
-pub const TOO_LATE: &str = "found no end of the query in the time that it may take";
-
 /// A table of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTable {
@@ -83,7 +80,7 @@ pub fn query_listed(
 }
 
 /// The same with the engine that `elsewhere` makes of the session: it has the same tables, and is given the plan. A query that reads no
-/// table is answered here. After `patience` the query is given up ([`TOO_LATE`]).
+/// table is answered here. After `patience` the query is given up ([`QueryError::TooLate`]).
 ///
 /// # Errors
 /// As [`query_listed`], and what that engine says.
@@ -119,8 +116,5 @@ pub fn query_listed_with(
 
 /// The answer, unless it takes longer than that.
 pub(crate) async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
-    match tokio::time::timeout(patience, answer).await {
-        Ok(answered) => answered,
-        Err(_) => Err(QueryError::Unanswered(TOO_LATE.to_owned())),
-    }
+    tokio::time::timeout(patience, answer).await.unwrap_or(Err(QueryError::TooLate))
 }

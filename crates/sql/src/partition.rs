@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::ScalarValue;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ScalarValue, Statistics};
+use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
 use pagelab_recording::Span;
 use pagelab_recording::set::RecordingRef;
+use pagelab_recording::tables::{ColType, ColumnDef};
 
 use crate::adapt::text_type;
 
@@ -24,6 +27,23 @@ pub(crate) fn partition_fields() -> [Field; 3] {
         Field::new(variant, text_type(), true),
         Field::new(run, DataType::Int64, true),
     ]
+}
+
+/// A column of a table as queries see it: bytes are text.
+pub(crate) fn field(column: &ColumnDef) -> Field {
+    let ty = if column.ty == ColType::Bytes { text_type() } else { column.ty.arrow() };
+    Field::new(column.name, ty, true)
+}
+
+/// What a scan reads: these columns, and behind them where a row is from.
+pub(crate) fn read_as(columns: Vec<Field>) -> TableSchema {
+    let partition: Vec<FieldRef> = partition_fields().into_iter().map(Arc::new).collect();
+    TableSchema::builder(Arc::new(Schema::new(columns))).with_table_partition_cols(partition).build()
+}
+
+/// What is known of a scan before it reads: the rows. No statistics of columns: row groups have their own.
+pub(crate) fn statistics(schema: &Schema, rows: usize) -> Statistics {
+    Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) }
 }
 
 /// The values of [`partition_fields`] in the rows of a recording.

@@ -33,7 +33,7 @@ use crate::runs::RUNS;
 /// that reads no file is answered here. Damaged parts are left out and named.
 ///
 /// # Errors
-/// What is wrong with the query or the files, what that engine says, and [`TOO_LATE`](crate::listed::TOO_LATE) after `patience`.
+/// What is wrong with the query or the files, what that engine says, and [`QueryError::TooLate`](crate::QueryError::TooLate) after `patience`.
 pub fn query_placed(
     places: &Places,
     sql: &str,

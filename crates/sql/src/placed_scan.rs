@@ -4,23 +4,20 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Schema};
-use datafusion::common::Statistics;
-use datafusion::common::stats::Precision;
+use arrow::datatypes::Schema;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use pagelab_recording::tables::{ColType, ColumnDef, TableDef};
 
-use crate::adapt::text_type;
 use crate::catalogue::{Catalogue, File, external};
-use crate::partition::{partition_fields, partition_values, span_filter};
+use crate::partition::{PARTITION_COLUMNS, field, partition_values, read_as, span_filter, statistics};
 use crate::places::Places;
 
 /// The scan of a table.
@@ -41,18 +38,6 @@ impl<'a> PlacedScan<'a> {
         Self { table, catalogue, places }
     }
 
-    /// The columns of the files that are read; behind them where a row is from.
-    fn read_as(&self) -> TableSchema {
-        let field = |column: &'static ColumnDef| {
-            let ty = if column.ty == ColType::Bytes { text_type() } else { column.ty.arrow() };
-            Field::new(column.name, ty, true)
-        };
-        let is_read = |column: &&'static ColumnDef| source_of(self.table, column).name == column.name;
-        let columns: Vec<Field> = self.table.columns.iter().filter(is_read).map(field).collect();
-        let partition: Vec<FieldRef> = partition_fields().into_iter().map(Arc::new).collect();
-        TableSchema::builder(Arc::new(Schema::new(columns))).with_table_partition_cols(partition).build()
-    }
-
     /// The plan for files that count in the same time. `wanted` are places among the table's columns, and behind them where a row is from.
     pub(crate) fn plan(
         &self,
@@ -60,7 +45,8 @@ impl<'a> PlacedScan<'a> {
         wanted: &[usize],
         split: FileGroupPartitioner,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let read_as = self.read_as();
+        let is_read = |column: &&'static ColumnDef| source_of(self.table, column).name == column.name;
+        let read_as = read_as(self.table.columns.iter().filter(is_read).map(field).collect());
         let schema = read_as.table_schema().clone();
         let source = ParquetSource::new(read_as).with_pushdown_filters(true).with_reorder_filters(true);
         let names: Vec<&str> = wanted
@@ -125,11 +111,7 @@ impl<'a> PlacedScan<'a> {
     }
 
     /// A file where the other engine finds it.
-    fn planned(
-        &self,
-        file: &File,
-        schema: &Schema,
-    ) -> Result<(datafusion::execution::object_store::ObjectStoreUrl, PartitionedFile)> {
+    fn planned(&self, file: &File, schema: &Schema) -> Result<(ObjectStoreUrl, PartitionedFile)> {
         let path = file.part.path();
         for column in self.table.columns {
             let source = source_of(self.table, column);
@@ -154,11 +136,6 @@ impl<'a> PlacedScan<'a> {
 }
 
 fn partition_name(place: usize) -> Result<&'static str> {
-    let name = crate::partition::PARTITION_COLUMNS.get(place);
+    let name = PARTITION_COLUMNS.get(place);
     name.copied().ok_or_else(|| DataFusionError::Internal(format!("column {place} of none")))
-}
-
-/// No statistics of columns: row groups have their own.
-fn statistics(schema: &Schema, rows: usize) -> Statistics {
-    Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) }
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::Statistics;
-use datafusion::common::stats::Precision;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
@@ -17,12 +15,14 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
-use pagelab_recording::tables::{ColType, TableDef};
+use pagelab_recording::tables::TableDef;
 
-use crate::adapt::{Columns, text_type};
+use crate::adapt::Columns;
 use crate::bytes::VerifiedFiles;
 use crate::catalogue::{Catalogue, File, Planned, Scan};
-use crate::partition::{PARTITION_COLUMNS, partition_fields, partition_values, span_filter};
+use crate::partition::{
+    PARTITION_COLUMNS, field, partition_fields, partition_values, read_as, span_filter, statistics,
+};
 use crate::placed_scan::PlacedScan;
 
 /// One table of the registry.
@@ -38,15 +38,9 @@ pub(crate) struct RegistryTable {
 
 impl RegistryTable {
     pub(crate) fn new(table: &'static TableDef, catalogue: Arc<Catalogue>) -> Self {
-        let column = |c: &pagelab_recording::tables::ColumnDef| {
-            let ty = if c.ty == ColType::Bytes { text_type() } else { c.ty.arrow() };
-            Field::new(c.name, ty, true)
-        };
-        let columns: Vec<Field> = table.columns.iter().map(column).collect();
+        let columns: Vec<Field> = table.columns.iter().map(field).collect();
         let all: Vec<Field> = partition_fields().into_iter().chain(columns.iter().cloned()).collect();
-        let partition: Vec<FieldRef> = partition_fields().into_iter().map(Arc::new).collect();
-        let read_as = TableSchema::builder(Arc::new(Schema::new(columns))).with_table_partition_cols(partition).build();
-        Self { table, catalogue, schema: Arc::new(Schema::new(all)), read_as }
+        Self { table, catalogue, schema: Arc::new(Schema::new(all)), read_as: read_as(columns) }
     }
 
     /// Where the columns of a projection are in what the engine reads.
@@ -83,7 +77,7 @@ impl RegistryTable {
         let whole = vec![FileGroup::new(planned)];
         let groups = split.repartition_file_groups(&whole).unwrap_or(whole);
         let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-            .with_statistics(self.statistics(rows))
+            .with_statistics(statistics(self.read_as.table_schema(), rows))
             .with_file_groups(groups)
             .with_expr_adapter(Some(Arc::new(Columns(self.table))))
             .with_limit(limit)
@@ -101,14 +95,8 @@ impl RegistryTable {
             .with_extension(Planned { file: file.clone(), scan: scan.clone() });
         planned.partition_values = recordings.get(file.recording).map(partition_values).unwrap_or_default();
         // Set here and not by its method, which takes it that a partition's value is never null.
-        planned.statistics = Some(Arc::new(self.statistics(file.rows())));
+        planned.statistics = Some(Arc::new(statistics(self.read_as.table_schema(), file.rows())));
         planned
-    }
-
-    /// No statistics of columns: row groups have their own.
-    fn statistics(&self, rows: usize) -> Statistics {
-        let unknown = Statistics::new_unknown(self.read_as.table_schema());
-        Statistics { num_rows: Precision::Exact(rows), ..unknown }
     }
 }
 

@@ -3,8 +3,9 @@
 //! A query is planned here, by the session that plans it for the embedded engine: one plan, two engines. Of tables of files
 //! ([`pagelab_sql::listed`], [`ask`]) the logical plan goes to the scheduler, which lists the files; of recordings
 //! ([`pagelab_sql::placed`], [`ask_recordings`]) the physical one, because parts are chosen and checked here. The scheduler divides the
-//! work among its executors, and names the place of the result, which is read from them. So the files must be where scheduler and executors read: in S3, on HTTP, or in folders that all of
-//! them have. Credentials for S3 are theirs, from their environment; none goes over the wire.
+//! work among its executors, and names the place of the result, which is read from them. So the files must be where scheduler and
+//! executors read: in S3, on HTTP, or in folders that all of them have. Credentials for S3 are theirs, from their environment; none goes
+//! over the wire.
 //!
 //! # What is held to what
 //! The tables are lists of files ([`Question`]), made by whoever asks: the plan that arrives names exactly these. A cluster that cannot
@@ -13,8 +14,9 @@
 //!
 //! # When something dies
 //! The scheduler gives the work of an executor that was lost to another one (of version 55.0.0 where executors ask for work,
-//! `pull-staged`); what cannot be finished ends the query with the scheduler's words. A result that ends early is an error, never a short answer. A query that has no end within [`AskOptions::patience`] is given up
-//! here, because a scheduler without executors waits for one.
+//! `pull-staged`); what cannot be finished ends the query with the scheduler's words. A result that ends early is an error, never a
+//! short answer. A query that has no end within [`AskOptions::patience`] is given up here, because a scheduler without executors waits for
+//! one.
 
 mod question;
 mod recordings;
@@ -35,7 +37,7 @@ pub use recordings::ask_recordings;
 pub use url::ClusterUrl;
 
 /// The version of Ballista that is spoken.
-pub const BALLISTA_VERSION: &str = "55.0.0";
+pub use ballista_core::BALLISTA_VERSION;
 
 /// Settings of the client, in seconds. A scheduler that is there answers at once; the result of a query comes when it comes.
 const CLIENT: [(&str, u64); 2] =
@@ -91,12 +93,17 @@ async fn distributed(context: SessionContext, cluster: &ClusterUrl) -> Result<Se
 /// What the client says, with what can be done about it.
 fn explained(error: QueryError, cluster: &ClusterUrl, patience: Duration) -> QueryError {
     match error {
-        QueryError::Unanswered(said) => QueryError::Unanswered(in_words(&said, cluster, patience)),
+        QueryError::Unanswered(said) => QueryError::Unanswered(in_words(&said, cluster)),
+        QueryError::TooLate => QueryError::Unanswered(format!(
+            "{cluster}: found no end of the query after {} s; a scheduler without executors waits for one: see whether they run, or \
+             type --patience with more seconds",
+            patience.as_secs()
+        )),
         other => other,
     }
 }
 
-fn in_words(said: &str, cluster: &ClusterUrl, patience: Duration) -> String {
+fn in_words(said: &str, cluster: &ClusterUrl) -> String {
     let holds = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if holds(&["ConnectError", "tcp connect error", "Connection refused", "dns error", "ConnectTimeout"]) {
         return format!(
@@ -115,13 +122,6 @@ fn in_words(said: &str, cluster: &ClusterUrl, patience: Duration) -> String {
             "{cluster}: the scheduler went away before the query had ended: {said}; ask once more when it is back"
         );
     }
-    if holds(&[pagelab_sql::listed::TOO_LATE]) {
-        return format!(
-            "{cluster}: found no end of the query after {} s; a scheduler without executors waits for one: see whether they run, or \
-             type --patience with more seconds",
-            patience.as_secs()
-        );
-    }
     said.to_owned()
 }
 
@@ -132,13 +132,14 @@ mod tests {
     #[test]
     fn what_the_client_says_is_explained() {
         let cluster: ClusterUrl = "df://127.0.0.1:50050".parse().expect("a cluster");
-        let text = |said: &str| in_words(said, &cluster, Duration::from_secs(7));
+        let text = |said: &str| in_words(said, &cluster);
         let refused = text(
             "Execution error: tonic::transport::Error(Transport, ConnectError(Os { code: 111, message: \"Connection refused\" }))",
         );
         assert!(refused.starts_with("df://127.0.0.1:50050: cannot reach") && refused.contains("55.0.0"), "{refused}");
         assert!(text("Execution error: Stream closed without job completing").contains("went away"));
-        assert!(text(pagelab_sql::listed::TOO_LATE).contains("after 7 s"));
+        let late = explained(QueryError::TooLate, &cluster, Duration::from_secs(7)).to_string();
+        assert!(late.contains("after 7 s"), "{late}");
         assert_eq!(text("there is no table x"), "there is no table x");
     }
 }

@@ -10,7 +10,7 @@ use pagelab_fleet::rollup::{ColumnDef, Engine, FleetElsewhere, ListedDay, TableF
 use pagelab_sql::Format;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, ClusterArgs, readable};
+use crate::cluster::{Cluster, ClusterArgs, copy, readable};
 use crate::failure::Failure;
 use crate::{companion, print};
 
@@ -117,6 +117,5 @@ pub(super) fn write_answer(
     (sql, format): (&str, Format),
     out: &mut (dyn io::Write + Send),
 ) -> Result<(), Failure> {
-    let mut answer = asked(fleet.engine(), tables, sql, format).map_err(Failure::input)?;
-    io::copy(&mut answer, out).map(drop).map_err(Failure::host)
+    copy(asked(fleet.engine(), tables, sql, format), out)
 }
