@@ -1,6 +1,7 @@
 /** A picture with what belongs to it: its data as a table and as files, the picture as files, where it is from, and a link of its own. */
 
 import { h, type Child } from "./dom.js";
+import { pager } from "./pager.js";
 import { csv, json, save, saveDrawing, saveImage } from "./save.js";
 import { query, type Source } from "./sources.js";
 
@@ -31,17 +32,15 @@ export interface ChartOptions {
   readonly source: Source;
 }
 
-/** The rows as a table with a caption. */
-export function tableElement(caption: string, table: Table): HTMLTableElement {
+/** The rows as a table with a caption, and the buttons to those that are not shown. */
+export function tableElement(title: string, caption: string, table: Table): HTMLElement[] {
   const cell = (value: string | number | null, column: Column | undefined): HTMLTableCellElement =>
     h("td", { class: column?.isNumber ? "number" : undefined }, value === null ? "not known" : value);
-  return h(
-    "table",
-    {},
-    h("caption", {}, caption),
-    h("thead", {}, h("tr", {}, table.columns.map((column) => h("th", { scope: "col", class: column.isNumber ? "number" : undefined }, column.name)))),
-    h("tbody", {}, table.rows.map((row) => h("tr", {}, row.map((value, place) => cell(value, table.columns[place]))))),
-  );
+  const { body, buttons, show } = pager<Table["rows"][number]>(title, (row) => h("tr", {}, row.map((value, place) => cell(value, table.columns[place]))));
+  show(table.rows);
+  const heads = table.columns.map((column) => h("th", { scope: "col", class: column.isNumber ? "number" : undefined }, column.name));
+  const element = h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
+  return [h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": `Table of ${title}` }, element), buttons];
 }
 
 /** The row of files and the link, the same below every picture. */
@@ -84,7 +83,7 @@ export function chart(options: ChartOptions): HTMLElement {
     h("figcaption", {}, h("a", { href: `#${id}`, class: "title" }, title), " ", h("span", { class: "about" }, about)),
     h("div", { class: "picture", tabindex: "0", role: "group", "aria-label": title }, picture),
     tools(options),
-    h("details", { class: "table" }, h("summary", {}, "Table"), h("div", { class: "scrolls", tabindex: "0", role: "group", "aria-label": `Table of ${title}` }, tableElement(options.all ? `${title}: the first rows; the CSV file has all` : title, table))),
+    h("details", { class: "table" }, h("summary", {}, "Table"), tableElement(title, options.all ? `${title}: the first rows; the CSV file has all` : title, table)),
     sources(options.source, title),
   );
 }

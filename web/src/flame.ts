@@ -14,7 +14,8 @@ const ROWS = 36;
 const LEAST = 1;
 /** Stacks in the table: the file has all. */
 const LISTED = 300;
-/** Letters that a frame has room for. */
+const HOW = "Click a frame, or press Enter, to zoom into it; arrows go from frame to frame.";
+/** Width of a letter. */
 const LETTER = 6.6;
 /** Time by stack. */
 const SAMPLES = "SELECT variant, run, event, kstack_id, ustack_id, sum(weight) AS ns FROM samples GROUP BY variant, run, event, kstack_id, ustack_id";
@@ -130,20 +131,35 @@ function choice(id: string, passive: readonly string[], act: (isLeftOut: boolean
   return h("label", { for: `${id}-passive` }, box, " without waiting for others");
 }
 
-/** A frame is zoomed into with the pointer or the keyboard; arrows go to its neighbours. */
-function listen(group: SVGGElement, zoom: () => void): void {
-  group.addEventListener("click", zoom);
-  group.addEventListener("keydown", (event) => {
+/** A frame is zoomed into with the pointer or the keyboard; arrows go to its neighbours. One listener for all: there may be a thousand. */
+function listen(picture: SVGSVGElement, zoom: (place: number) => void): void {
+  const at = (event: Event): SVGGElement | null => (event.target as Element).closest<SVGGElement>("g.frame");
+  const zoomTo = (group: SVGGElement | null): void => {
+    if (group) zoom([...picture.children].indexOf(group));
+  };
+  picture.addEventListener("click", (event) => zoomTo(at(event)));
+  picture.addEventListener("keydown", (event) => {
+    const group = at(event);
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      zoom();
+      zoomTo(group);
     }
-    const next = event.key === "ArrowRight" ? group.nextElementSibling : event.key === "ArrowLeft" ? group.previousElementSibling : null;
+    const next = event.key === "ArrowRight" ? group?.nextElementSibling : event.key === "ArrowLeft" ? group?.previousElementSibling : null;
     if (next) {
       event.preventDefault();
       (next as SVGGElement).focus();
     }
   });
+}
+
+/** A frame in a picture of that height. */
+function rectangle({ depth, from, to }: Box, height: number, kind: string, name: string, title: string): SVGGElement {
+  const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
+  // The title is its name to a screen reader too: a label beside the text, which is cut short, would be a second one.
+  const group = s("g", { class: `frame ${kind}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, title), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+  const letters = Math.floor((width - 6) / LETTER);
+  if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, name.length > letters ? `${name.slice(0, letters - 1)}…` : name));
+  return group;
 }
 
 /** The figure. */
@@ -153,39 +169,43 @@ export function flame(whole: Frame, options: FlameOptions): HTMLElement {
   const pale = below(outermost);
   let root = whole;
   const picture = s("svg", { viewBox: `0 0 ${WIDTH} ${ROWS * ROW}`, class: `flame ${kind}` });
-  const said = h("p", { class: "about", role: "status" }, "Click a frame, or press Enter, to zoom into it; the lowest one zooms out; arrows go from frame to frame.");
+  const said = h("p", { class: "about", role: "status" });
   const search = h("input", { type: "search", id: `${id}-search`, placeholder: "function" });
   const nameOf = (frame: Frame): string => (outermost.includes(frame) ? `${frame.name} (for others)` : frame.name);
   const saidOf = (frame: Frame): string => `${nameOf(frame)}: ${isAlone ? duration(frame.test) : change(frame)}`;
   let top = whole;
-  const draw = (): void => {
+  let boxes: Box[] = [];
+  /** Marks the frames whose names hold what is searched. */
+  const mark = (): void => {
     const wanted = search.value.trim().toLowerCase();
     let found = 0;
-    const boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= LEAST);
+    for (const [place, { frame }] of boxes.entries()) {
+      const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
+      if (hit) found = Math.max(found, size(frame));
+      picture.children[place]?.classList.toggle("hit", hit);
+    }
+    said.textContent = wanted ? `${duration(found)} a run in the widest frame of that name` : `${saidOf(top)}. ${top === root ? HOW : "The lowest frame zooms out."}`;
+  };
+  const draw = (): void => {
+    boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= LEAST);
     const height = (Math.max(0, ...boxes.map((box) => box.depth)) + 1) * ROW;
     picture.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
     picture.replaceChildren(
-      ...boxes.map(({ frame, depth, from, to }) => {
-        const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
-        const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
-        if (hit) found = Math.max(found, size(frame));
-        // The title is its name to a screen reader too: a label beside the text, which is cut short, would be a second one.
-        const group = s("g", { class: `frame ${isAlone ? "plain" : tone(frame)}${pale.has(frame) ? " passive" : ""}${hit ? " hit" : ""}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, saidOf(frame)), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
-        const letters = Math.floor((width - 6) / LETTER);
-        const name = nameOf(frame);
-        if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, name.length > letters ? `${name.slice(0, letters - 1)}…` : name));
-        const zoom = (): void => {
-          top = frame === top ? root : frame;
-          draw();
-          (picture.firstElementChild as SVGGElement | null)?.focus();
-        };
-        listen(group, zoom);
-        return group;
+      ...boxes.map((box) => {
+        const { frame } = box;
+        return rectangle(box, height, `${isAlone ? "plain" : tone(frame)}${pale.has(frame) ? " passive" : ""}`, nameOf(frame), saidOf(frame));
       }),
     );
-    said.textContent = wanted ? `${duration(found)} a run in the widest frame of that name` : saidOf(top);
+    mark();
   };
-  search.addEventListener("input", draw);
+  listen(picture, (place) => {
+    const frame = boxes[place]?.frame;
+    if (!frame) return;
+    top = frame === top ? root : frame;
+    draw();
+    (picture.firstElementChild as SVGGElement | null)?.focus();
+  });
+  search.addEventListener("input", mark);
   draw();
   const times = isAlone ? ["time, ns"] : ["base, ns", "test, ns", "difference, ns"];
   const columns = [{ name: "stack" }, ...times.map((name) => ({ name, isNumber: true }))];

@@ -3,9 +3,8 @@
 import type { Comparison, MetricComparison } from "./document.js";
 import { h, s } from "./dom.js";
 import { quantity, ratio, significant } from "./format.js";
+import { pager } from "./pager.js";
 
-/** Rows shown at once. */
-const PAGE = 200;
 const STRIP = 120;
 
 export type Order = "certain" | "name" | "ratio";
@@ -73,7 +72,7 @@ function row(metric: MetricComparison): HTMLTableRowElement {
 
 /** The section. */
 export function metrics(comparison: Comparison, id: string): HTMLElement {
-  const body = h("tbody");
+  const { body, buttons, show } = pager("Metrics", row);
   const count = h("p", { class: "about", role: "status" });
   const search = h("input", { type: "search", id: `${id}-search`, placeholder: "vmstat thp" });
   const only = h("input", { type: "checkbox", id: `${id}-only` });
@@ -81,9 +80,8 @@ export function metrics(comparison: Comparison, id: string): HTMLElement {
   const order = h("select", { id: `${id}-order` }, h("option", { value: "certain" }, "most certain first"), h("option", { value: "ratio" }, "largest change first"), h("option", { value: "name" }, "by name"));
   const draw = (): void => {
     const wanted = chosen(comparison.metrics, search.value, only.checked, order.value as Order);
-    body.replaceChildren(...wanted.slice(0, PAGE).map(row));
-    const cut = wanted.length > PAGE ? `; the first ${PAGE} are listed` : "";
-    count.textContent = `${wanted.length} of ${comparison.metrics.length} metrics${cut}`;
+    show(wanted);
+    count.textContent = `${wanted.length} of ${comparison.metrics.length} metrics`;
   };
   for (const [element, event] of [[search, "input"], [only, "change"], [order, "change"]] as const) element.addEventListener(event, draw);
   draw();
@@ -110,5 +108,6 @@ export function metrics(comparison: Comparison, id: string): HTMLElement {
         body,
       ),
     ),
+    buttons,
   );
 }

@@ -8,6 +8,7 @@ import { EVIL, otherRun, overTime } from "./over-time.js";
 import { part } from "./part.js";
 import { chosen, label } from "../src/metrics.js";
 import { offCpu } from "../src/off-cpu.js";
+import { PAGE_ROWS, pager } from "../src/pager.js";
 import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
 import { ticks } from "../src/scale.js";
@@ -129,6 +130,40 @@ describe("the waterfall", () => {
   });
   it("says which steps are sure", () => {
     expect(steps(budget).map((step) => step.isSure)).toEqual([true, true, false, true, true]);
+  });
+});
+
+describe("rows a page at a time", () => {
+  const draw = (row: number): HTMLTableRowElement => {
+    const element = document.createElement("tr");
+    element.textContent = String(row);
+    return element;
+  };
+  const texts = (of: Element): (string | null)[] => [...of.children].map((row) => row.textContent);
+  it("are all there to be turned to, and back", () => {
+    const { body, buttons, show } = pager("numbers", draw);
+    const rows = [...Array(2 * PAGE_ROWS + 1).keys()];
+    show(rows);
+    const [earlier, later] = buttons.querySelectorAll("button");
+    if (!earlier || !later) throw new Error("there are two");
+    const seen = texts(body);
+    expect([seen.length, earlier.disabled, later.disabled]).toEqual([PAGE_ROWS, true, false]);
+    for (const _ of [1, 2]) {
+      later.click();
+      seen.push(...texts(body));
+    }
+    expect(seen).toEqual(rows.map(String));
+    expect([buttons.textContent, later.disabled]).toEqual([`Previousrows ${rows.length} to ${rows.length} of ${rows.length}Next`, true]);
+    earlier.click();
+    earlier.click();
+    expect(texts(body)[0]).toBe("0");
+  });
+  it("need no buttons where one page holds them, and start anew with others", () => {
+    const { body, buttons, show } = pager("numbers", draw);
+    show([...Array(PAGE_ROWS + 1).keys()]);
+    buttons.querySelectorAll("button")[1]?.click();
+    show([7, 8]);
+    expect([texts(body), buttons.hidden]).toEqual([["7", "8"], true]);
   });
 });
 
