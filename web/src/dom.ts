@@ -11,11 +11,16 @@ export function shown(text: string): string {
   return text.replace(ACTIVE, (one) => `\\u{${(one.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
+/** Sets attributes; those that are false or undefined are left as they are. */
+export function set(element: Element, attributes: Attributes): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
-    element.setAttribute(name, value === true ? "" : shown(String(value)));
+    element.setAttribute(name, value === true ? "" : typeof value === "number" ? String(value) : shown(value));
   }
+}
+
+function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
+  set(element, attributes);
   append(element, children);
 }
 

@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import type { Frame } from "./document.js";
-import { h, s } from "./dom.js";
+import { h, s, set, shown } from "./dom.js";
 import { duration, signedDuration } from "./format.js";
 import { SIDES, word, type Source } from "./sources.js";
 
@@ -152,14 +152,29 @@ function listen(picture: SVGSVGElement, zoom: (place: number) => void): void {
   });
 }
 
-/** A frame in a picture of that height. */
-function rectangle({ depth, from, to }: Box, height: number, kind: string, name: string, title: string): SVGGElement {
-  const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
+/** What a frame is drawn by. Kept for the next picture: making a thousand anew takes longer than all else. */
+interface Rectangle {
+  readonly group: SVGGElement;
+  readonly title: SVGTitleElement;
+  readonly box: SVGRectElement;
+  readonly text: SVGTextElement;
+}
+
+function rectangle(): Rectangle {
   // The title is its name to a screen reader too: a label beside the text, which is cut short, would be a second one.
-  const group = s("g", { class: `frame ${kind}`, role: "button", tabindex: depth === 0 ? 0 : -1 }, s("title", {}, title), s("rect", { x, y, width: Math.max(0.5, width - 0.5), height: ROW - 1 }));
+  const [title, box, text] = [s("title"), s("rect", { height: ROW - 1 }), s("text")];
+  return { group: s("g", { role: "button" }, title, box, text), title, box, text };
+}
+
+/** Draws a frame in a picture of that height. */
+function place({ group, title, box, text }: Rectangle, { depth, from, to }: Box, height: number, kind: string, name: string, about: string): void {
+  const [x, width, y] = [from * WIDTH, (to - from) * WIDTH, height - (depth + 1) * ROW];
+  set(group, { class: `frame ${kind}`, tabindex: depth === 0 ? 0 : -1 });
+  set(box, { x, y, width: Math.max(0.5, width - 0.5) });
+  title.textContent = shown(about);
   const letters = Math.floor((width - 6) / LETTER);
-  if (letters > 2) group.append(s("text", { x: x + 3, y: y + 13 }, name.length > letters ? `${name.slice(0, letters - 1)}…` : name));
-  return group;
+  text.textContent = letters > 2 ? shown(name.length > letters ? `${name.slice(0, letters - 1)}…` : name) : "";
+  set(text, { x: x + 3, y: y + 13 });
 }
 
 /** The figure. */
@@ -175,6 +190,7 @@ export function flame(whole: Frame, options: FlameOptions): HTMLElement {
   const saidOf = (frame: Frame): string => `${nameOf(frame)}: ${isAlone ? duration(frame.test) : change(frame)}`;
   let top = whole;
   let boxes: Box[] = [];
+  const pool: Rectangle[] = [];
   /** Marks the frames whose names hold what is searched. */
   const mark = (): void => {
     const wanted = search.value.trim().toLowerCase();
@@ -190,12 +206,13 @@ export function flame(whole: Frame, options: FlameOptions): HTMLElement {
     boxes = layout(top).filter((box) => box.depth < ROWS && (box.to - box.from) * WIDTH >= LEAST);
     const height = (Math.max(0, ...boxes.map((box) => box.depth)) + 1) * ROW;
     picture.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
-    picture.replaceChildren(
-      ...boxes.map((box) => {
-        const { frame } = box;
-        return rectangle(box, height, `${isAlone ? "plain" : tone(frame)}${pale.has(frame) ? " passive" : ""}`, nameOf(frame), saidOf(frame));
-      }),
-    );
+    while (pool.length < boxes.length) pool.push(rectangle());
+    for (const [at, box] of boxes.entries()) {
+      const [{ frame }, drawn] = [box, pool[at]];
+      if (drawn) place(drawn, box, height, `${isAlone ? "plain" : tone(frame)}${pale.has(frame) ? " passive" : ""}`, nameOf(frame), saidOf(frame));
+    }
+    while (picture.children.length > boxes.length) picture.lastElementChild?.remove();
+    picture.append(...pool.slice(picture.children.length, boxes.length).map((drawn) => drawn.group));
     mark();
   };
   listen(picture, (place) => {
@@ -203,7 +220,7 @@ export function flame(whole: Frame, options: FlameOptions): HTMLElement {
     if (!frame) return;
     top = frame === top ? root : frame;
     draw();
-    (picture.firstElementChild as SVGGElement | null)?.focus();
+    (picture.firstElementChild as SVGGElement | null)?.focus({ preventScroll: true });
   });
   search.addEventListener("input", mark);
   draw();
