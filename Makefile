@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build fleet cluster test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -45,7 +45,7 @@ web/dist/page.js: $(WEB_SOURCES)
 build: setup web ## build pagelab into target/release
 	$(CARGO) build --release --locked -p pagelab-cli
 
-fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks to object stores, beside pagelab
+pagelab-fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks to object stores, beside pagelab
 
 FLEET_SOURCES := $(wildcard fleet/*/src/*.rs) fleet/Cargo.toml fleet/Cargo.lock $(wildcard fleet/*/Cargo.toml)
 FLEET_BUILD := $(CARGO) build --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
@@ -76,17 +76,23 @@ S3_SERVER := target/fleet-tools/bin/s3s-fs
 $(S3_SERVER):
 	$(CARGO) install --quiet --locked s3s-fs --version 0.14.1 --features binary --root target/fleet-tools --target-dir target/fleet-tools/build
 
+fleet: build cluster $(S3_SERVER) ## start an S3 server and a cluster of Ballista on loopback, to try things on; says how
+	@tests/fleet/start.py $(S3_SERVER) $(dir $(CLUSTER)) out/fleet
+
+fleet-stop: ## end them; what is in the store stays in out/fleet
+	@tests/fleet/start.py --stop out/fleet
+
 test-cluster: build cluster $(S3_SERVER) ## the same questions to fleets and recordings, answered here and by a real cluster (root)
 	@tools/install-venv dataframes
 	$(CARGO) build --release --locked -p pagelab-benches --bin simulate_fleet
 	$(FLEET_TEST) $(CLUSTER_PACKAGES)
 	target/dataframes/bin/python tests/fleet/cluster.py $(PAGELAB) $(CLUSTER) $(S3_SERVER) target/release/simulate_fleet target/cluster/bin
 
-test-fleet: build fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
+test-fleet: build pagelab-fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
 	$(FLEET_TEST) -p pagelab-store -p pagelab-fleet-cli
 	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
 
-test-agent: build fleet setup-test ## the agent on this kernel; FULL=1: half an hour beside pgbench, too (root)
+test-agent: build pagelab-fleet setup-test ## the agent on this kernel; FULL=1: half an hour beside pgbench, too (root)
 	@tools/install-venv agent
 	target/agent/bin/python tests/agent/agent.py $(PAGELAB) target/release/pagelab-fleet
 	$(if $(FULL),target/agent/bin/python tests/agent/pgbench.py $(PAGELAB))
@@ -107,7 +113,7 @@ test-programs: setup web
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
 
 test-pages: build ## HTML pages of real recordings in a real browser; screenshots in out/pages (needs root)
-	@tools/install-packages chromium
+	@tools/install-packages chromium default-jre-headless
 	tools/pages
 
 test-exports: build ## exported profiles and traces, read by Firefox Profiler's own code and Perfetto's schema (root)

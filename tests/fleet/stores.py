@@ -37,6 +37,25 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def served(server, folder, **how):
+    """An S3 server on loopback whose buckets are the folders of `folder`: its process, once it answers, and its port."""
+    port = free_port()
+    words = [server, "--host", "127.0.0.1", "--port", str(port), "--access-key", KEY, "--secret-key", SECRET, str(folder)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return process, port
+        if process.poll() is not None:
+            raise SystemExit(f"{server} ended with {process.returncode}")
+        time.sleep(0.05)
+
+
+def environment(port):
+    """What has a program speak to the server at this port."""
+    return {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+
+
 class Place:
     """A store with one bucket, a proxy in front of it, and an environment that speaks to it."""
 
@@ -50,19 +69,9 @@ class Place:
         # Copies: pagelab looks for its companion beside the file that it is.
         shutil.copy(pagelab, self.pagelab)
         shutil.copy(fleet, self.fleet)
-        port = free_port()
-        words = [server, "--host", "127.0.0.1", "--port", str(port), "--access-key", KEY, "--secret-key", SECRET, str(folder / "store")]
-        self.server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            if self.server.poll() is not None:
-                raise SystemExit(f"{server} ended with {self.server.returncode}")
-            time.sleep(0.05)
+        self.server, port = served(server, folder / "store")
         self.proxy = Proxy(port)
-        self.env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder / "home"), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET,
-                    "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.proxy.port}"}
+        self.env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder / "home"), **environment(self.proxy.port)}
         (folder / "home").mkdir()
 
     def start(self, *words, **env):

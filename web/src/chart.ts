@@ -62,7 +62,7 @@ function tools(options: ChartOptions): HTMLElement {
 
 /** How to get the figures without the page. */
 function sources(source: Source, title: string): HTMLElement {
-  const line = (name: string, command: string): Child => [h("p", { class: "about" }, name), h("pre", { tabindex: "0", "aria-label": `${name} ${title}` }, command)];
+  const line = (name: string, command: string): Child => [h("p", { class: "about" }, name), h("pre", { tabindex: "0", role: "group", "aria-label": `${name} ${title}` }, command)];
   return h(
     "details",
     { class: "sources" },

@@ -86,6 +86,18 @@ export function page(document: Page): HTMLElement {
   );
 }
 
+/** On paper the evidence of causes is read without a click: what is closed is open while the page is printed. */
+function printEvidence(drawn: HTMLElement): void {
+  let closed: HTMLDetailsElement[] = [];
+  addEventListener("beforeprint", () => {
+    closed = [...drawn.querySelectorAll<HTMLDetailsElement>(".finding details:not([open])")];
+    for (const one of closed) one.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const one of closed) one.open = false;
+  });
+}
+
 const root = document.getElementById("page");
 if (root) {
   try {
@@ -93,6 +105,7 @@ if (root) {
     if (shown.format !== 1) throw new Error(`the document has format ${shown.format}, this script draws format 1: write the page again with one pagelab`);
     const drawn = page(shown);
     root.replaceChildren(drawn);
+    printEvidence(drawn);
     if (shown.served) void live(drawn);
   } catch (error) {
     root.replaceChildren(h("p", {}, `This page cannot be drawn: ${error instanceof Error ? error.message : String(error)}`));

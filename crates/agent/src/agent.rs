@@ -43,8 +43,8 @@ const STOP_TIME: Duration = Duration::from_millis(1700);
 const DOUBTFUL_NS: i64 = 3600 * S;
 /// So long are ages not acted upon then.
 const DOUBT_NS: i64 = 24 * 3600 * S;
-/// Room that is made for the next recording before any size is known.
-const FIRST_RESERVE_BYTES: u64 = 1 << 20;
+/// Room that is made for the next recording at least.
+const LEAST_RESERVE_BYTES: u64 = 1 << 20;
 /// Recordings whose largest is the room made for the next.
 const RECENT: usize = 10;
 
@@ -583,7 +583,7 @@ impl<'a> Agent<'a> {
 
     /// Removes what is not to be kept, with room for the next recording.
     fn tidy(&mut self, now: Now) {
-        let reserve_bytes = self.recent_bytes.iter().copied().max().unwrap_or(FIRST_RESERVE_BYTES);
+        let reserve_bytes = self.recent_bytes.iter().copied().fold(LEAST_RESERVE_BYTES, u64::max);
         let taken_bytes = self.store.making_bytes() + reserve_bytes;
         let keep = Keep {
             for_ns: Some(ns(self.config.keep_for)).filter(|_| now.boot_ns >= self.ages_doubtful_until_ns),
@@ -615,6 +615,8 @@ impl<'a> Agent<'a> {
             if let Some(deck) = &mut self.deck {
                 deck.look();
             }
+            // Recordings that are being made grow, the flight recorder's among them.
+            self.tidy(now);
             self.tell_sizes();
         }
         let spent = self.spent(now);
@@ -700,7 +702,7 @@ fn check_fleet(fleet: &Path) -> Result<(), AgentError> {
             fleet.display()
         ))),
         Err(error) => Err(AgentError::Host(format!(
-            "upload: cannot start {}: {error}; needed: pagelab-fleet beside pagelab or in PATH; type: make fleet",
+            "upload: cannot start {}: {error}; needed: pagelab-fleet beside pagelab or in PATH; type: make pagelab-fleet",
             fleet.display()
         ))),
     }

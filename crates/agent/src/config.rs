@@ -233,7 +233,8 @@ fn flight(keys: &Keys) -> Result<Option<Flight>, ConfigError> {
         before: time(keys.before, 30),
         after: time(keys.after, 10),
         at_most_every: time(keys.trigger_every, 600),
-        observe: keys.flight_observe.clone().unwrap_or_else(|| "metrics,tasks,waits,cpu".to_owned()),
+        // Without `waits`: a recorder that runs all the time would cost a database that switches much 5 % and more.
+        observe: keys.flight_observe.clone().unwrap_or_else(|| "metrics,tasks,cpu".to_owned()),
         frequency_hz: keys.flight_frequency.unwrap_or(19),
     }))
 }

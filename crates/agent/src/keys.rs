@@ -61,7 +61,7 @@ pub struct Keys {
     /// Least time between two triggered recordings, in seconds [default: 10m].
     #[arg(long, value_name = "S")]
     pub trigger_every: Option<Seconds>,
-    /// Streams of the flight recorder, which runs all the time [default: metrics,tasks,waits,cpu].
+    /// Streams of the flight recorder, which runs all the time [default: metrics,tasks,cpu].
     #[arg(long, value_name = "LIST")]
     pub flight_observe: Option<String>,
     /// Profile samples per second and CPU of the flight recorder [default: 19].

@@ -99,7 +99,7 @@ fn answered(command: &mut Command, asked: &[u8]) -> anyhow::Result<File> {
     let mut answer = tempfile::tempfile()?;
     command.stdin(Stdio::piped()).stdout(answer.try_clone()?).stderr(Stdio::piped());
     let mut child =
-        command.spawn().map_err(|error| anyhow!("cannot start pagelab-fleet: {error}; type: make fleet"))?;
+        command.spawn().map_err(|error| anyhow!("cannot start pagelab-fleet: {error}; type: make cluster"))?;
     if let Some(mut input) = child.stdin.take() {
         // It may end before it has read all: then its words say why.
         drop(input.write_all(asked));

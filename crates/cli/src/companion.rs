@@ -24,6 +24,6 @@ pub(crate) fn fleet() -> Command {
 /// Why a place in a store cannot be spoken to.
 pub(crate) fn cannot_start(url: &str, error: &std::io::Error) -> Failure {
     Failure::host(anyhow!(
-        "{url}: cannot start {FLEET}, which speaks to object stores: {error}; needed: {FLEET} beside pagelab or in PATH; type: make fleet"
+        "{url}: cannot start {FLEET}, which speaks to object stores: {error}; needed: {FLEET} beside pagelab or in PATH; type: make pagelab-fleet"
     ))
 }

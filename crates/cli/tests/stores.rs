@@ -89,7 +89,7 @@ fn what_is_not_in_the_store_stays_and_the_way_on_is_said() {
 fn without_its_companion_a_url_is_refused_in_words() {
     let place = Place::new(false);
     let read = run(&mut place.pagelab(&["show", "s3://bench/a"]), 3);
-    assert!(stderr(&read).contains("make fleet"), "{}", stderr(&read));
+    assert!(stderr(&read).contains("make pagelab-fleet"), "{}", stderr(&read));
     let words: Vec<&str> = RECORD.into_iter().chain(["s3://bench/a", "--", "touch", "ran"]).collect();
     run(&mut place.pagelab(&words), 125);
     assert!(!place.path("ran").exists(), "nothing was run");
