@@ -5,11 +5,10 @@ had, until another one comes.
 """
 
 import signal
-import socket
 import subprocess
 import time
 
-from stores import free_port
+from stores import await_port, free_port
 
 
 class Cluster:
@@ -23,7 +22,7 @@ class Cluster:
         self.port, self.executors, self.started = free_port(), [], 0
         self.scheduler = self.start("scheduler", "ballista-scheduler", "--bind-host", "127.0.0.1", "--external-host", "127.0.0.1", "--bind-port", self.port,
                                     "--scheduler-policy", "pull-staged", "--executor-timeout-seconds", 10, "--expire-dead-executor-interval-seconds", 1, "--no-executors-grace-period-seconds", 15)
-        self.await_port(self.scheduler, self.port)
+        await_port(self.scheduler, self.port)
         for _ in range(executors):
             self.add_executor()
 
@@ -43,19 +42,9 @@ class Cluster:
         executor = self.start(f"executor-{self.started}", "ballista-executor", "--scheduler-host", "127.0.0.1", "--scheduler-port", self.port,
                               "--bind-host", "127.0.0.1", "--external-host", "127.0.0.1", "--bind-port", port, "--bind-grpc-port", grpc, "--bind-health-port", health,
                               "--task-scheduling-policy", "pull-staged", "--executor-heartbeat-interval-seconds", 2, "--vcores", self.slots, "--work-dir", work, "--scheduler-connect-timeout-seconds", 20)
-        self.await_port(executor, port)
+        await_port(executor, port)
         self.executors.append(executor)
         time.sleep(1)
-
-    @staticmethod
-    def await_port(process, port):
-        end = time.monotonic() + 30
-        while time.monotonic() < end and process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise SystemExit(f"{process.args}: no port {port}; status {process.poll()}")
 
     def close(self):
         for process in [*self.executors, self.scheduler]:

@@ -73,7 +73,7 @@ def start(server, ballista, folder):
     store, port = served(server, folder / "store", start_new_session=True)
     keys = environment(port)
     cluster = Cluster(ballista, folder / "cluster", {**os.environ, **keys})
-    lines = {**keys, "AWS_ALLOW_HTTP": "true", "PAGELAB_CLUSTER": cluster.url}
+    lines = {**keys, "PAGELAB_CLUSTER": cluster.url}
     (folder / "env").write_text("".join(f"export {name}={value}\n" for name, value in lines.items()))
     text = TEXT.format(store=keys["AWS_ENDPOINT_URL"], cluster=cluster.url, folder=folder)
     processes = [store.pid, cluster.scheduler.pid, *(one.pid for one in cluster.executors)]

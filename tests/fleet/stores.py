@@ -37,18 +37,24 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def await_port(process, port):
+    """Waits until the process answers at that port of loopback; one that ends or takes half a minute is a failure."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise SystemExit(f"{process.args}: no port {port}; status {process.poll()}")
+
+
 def served(server, folder, **how):
     """An S3 server on loopback whose buckets are the folders of `folder`: its process, once it answers, and its port."""
     port = free_port()
     words = [server, "--host", "127.0.0.1", "--port", str(port), "--access-key", KEY, "--secret-key", SECRET, str(folder)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return process, port
-        if process.poll() is not None:
-            raise SystemExit(f"{server} ended with {process.returncode}")
-        time.sleep(0.05)
+    await_port(process, port)
+    return process, port
 
 
 def environment(port):

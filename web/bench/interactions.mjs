@@ -2,7 +2,7 @@
 // Clicks, typed letters and changed choices are real input. What is measured is the browser's own event timing: from the input to the next
 // picture, in steps of 8 ms. The slowest of each kind is printed; one of more than 100 ms is a failure.
 import { resolve } from "node:path";
-import { chromium } from "playwright-core";
+import { launched } from "../tests/chromium.mjs";
 
 const LIMIT_MS = 100;
 const pages = process.argv.slice(2);
@@ -10,7 +10,7 @@ if (pages.length === 0) {
   console.error("interactions.mjs: found no page; needed the names of pages");
   process.exit(2);
 }
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+const browser = await launched();
 
 const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50)))));
 

@@ -5,16 +5,16 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
+import { launched } from "../tests/chromium.mjs";
 
 const require = createRequire(import.meta.url);
-const { chromium } = createRequire(new URL("../package.json", import.meta.url))("playwright-core");
 const pages = process.argv.slice(2);
 if (pages.length === 0) {
   console.error("check.mjs: found no page; needed the names of pages");
   process.exit(2);
 }
 const folder = mkdtempSync(join(tmpdir(), "pagelab-html-"));
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+const browser = await launched();
 try {
   const files = [];
   for (const file of pages) {

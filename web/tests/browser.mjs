@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join, resolve } from "node:path";
-import { chromium } from "playwright-core";
+import { launched } from "./chromium.mjs";
 import { drawn as drawnOverTime } from "./drawn.mjs";
 import { files } from "./files.mjs";
 import { queries } from "./queries.mjs";
@@ -16,7 +16,7 @@ if (!shots || pages.length === 0) {
   process.exit(2);
 }
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+const browser = await launched();
 
 /** The page's own document; handed over as text, as a stack of frames may be nested deeper than the browser's protocol goes. */
 const documentOf = async (page) => JSON.parse(await page.evaluate(() => document.getElementById("pagelab-document").textContent));

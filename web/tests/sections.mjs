@@ -1,14 +1,14 @@
 // Pictures of single sections of pages: node tests/sections.mjs WIDTH OUT.png PAGE.html#SECTION [OUT.png PAGE.html#SECTION]...
 // (Debian's chromium; as root without its sandbox). A section that the page does not have is an error that names those it has.
 import { resolve } from "node:path";
-import { chromium } from "playwright-core";
+import { launched } from "./chromium.mjs";
 
 const [width, ...pairs] = process.argv.slice(2);
 if (!(Number(width) > 0) || pairs.length === 0 || pairs.length % 2 !== 0) {
   console.error("sections.mjs: needed the width in pixels, then pairs of a picture to write and a section of a page: 1000 why.png page.html#why");
   process.exit(2);
 }
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+const browser = await launched();
 const page = await browser.newPage({ viewport: { width: Number(width), height: 900 } });
 // As on paper: without what belongs to the screen.
 await page.emulateMedia({ media: "print", colorScheme: "light" });

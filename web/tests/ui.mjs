@@ -2,14 +2,14 @@
 // server says of its window, nothing is thrown, nothing is asked of anybody else. Usage: node tests/ui.mjs SCREENSHOTS ADDRESS
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { launched } from "./chromium.mjs";
 
 const [shots, address] = process.argv.slice(2);
 if (!shots || !address) {
   console.error("ui.mjs: found too few words; needed a folder for screenshots and the address that pagelab ui printed");
   process.exit(2);
 }
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+const browser = await launched();
 const page = await browser.newPage({ viewport: { width: 1000, height: 1000 } });
 const wrong = [];
 page.on("console", (message) => message.type() === "error" && wrong.push(`console: ${message.text()}`));
