@@ -166,8 +166,9 @@ impl Reader {
     /// What the page leaves to the reader.
     fn stand_in(&mut self) {
         let home = self.dir.path().join("home");
-        let program =
-            "#!/bin/sh\nhead -c 20000000 /dev/zero > written; cat written > /dev/null\nrm written\necho took 1.5 ms\n";
+        // Busy for many periods of the sampling clock, of which one is 10 ms.
+        let program = "#!/bin/sh\nhead -c 20000000 /dev/zero > written; cat written > /dev/null\nrm written\n\
+                       head -c 100000000 /dev/zero | md5sum > /dev/null\necho took 1.5 ms\n";
         fs::write(home.join("your-program"), program).expect("ours");
         fs::set_permissions(home.join("your-program"), fs::Permissions::from_mode(0o755)).expect("ours");
         fs::write(home.join("job.fio"), "[job]\nrw=randread\nbs=4k\nsize=4m\n").expect("ours");

@@ -3,7 +3,8 @@
 //! Faults and details of them ([`FaultDetail`]) come by two roads, and a detail may come long after its fault: when the page
 //! has been read from a slow disk. The model: at any time a task is in one fault at most, its latest. So whoever takes what has
 //! come first notes how far the rings of faults are filled, then takes the details, then the faults up to the notes: a detail
-//! that comes later than that belongs to the last fault that its task has among these.
+//! that comes later than that belongs to the last fault that its task has among these. A fault may also begin after the notes and
+//! end before the details are taken: its detail waits for the next turn, which brings the fault.
 //!
 //! Details become columns when a part is about to be written. The last fault of each task is then held back for the next part,
 //! unless its detail has come or it is older than [`HELD_NS`]. A detail whose fault has been written already, or was lost, is
@@ -66,6 +67,10 @@ pub struct DetailFeed {
     latest: HashMap<u32, Latest>,
     patches: Vec<Patch>,
     held: Vec<Held>,
+    /// By CPU, the position in its ring of the first fault that has not come yet.
+    next: HashMap<u32, u64>,
+    /// Details that came before their faults.
+    waiting: Vec<FaultDetail>,
     unmatched: u64,
 }
 
@@ -76,16 +81,22 @@ impl DetailFeed {
         if !slots.is_empty() {
             let row = columns.ts.len() - slots.len();
             self.blocks.push(Block { cpu: cpu as u32, position, row, len: slots.len() });
+            self.next.insert(cpu as u32, position + slots.len() as u64);
         }
     }
 
     /// Takes the details that came between the notes and the faults up to them.
     pub fn details(&mut self, details: &[FaultDetail], columns: &FaultsColumns) {
+        for detail in std::mem::take(&mut self.waiting) {
+            if !self.find(&detail, columns) {
+                self.unmatched += 1;
+            }
+        }
         for detail in details {
-            let found = self.by_place(detail, columns).or_else(|| self.by_search(detail, columns));
-            match found.or_else(|| self.by_task(detail, columns)) {
-                Some(row) => self.patches.push(patch(detail, row, columns)),
-                None => self.unmatched += 1,
+            if self.comes_before_its_fault(detail) {
+                self.waiting.push(*detail);
+            } else if !self.find(detail, columns) {
+                self.unmatched += 1;
             }
         }
         for block in std::mem::take(&mut self.blocks) {
@@ -98,6 +109,20 @@ impl DetailFeed {
                 latest.told = true;
             }
         }
+    }
+
+    /// Whether the program saw the fault where nothing has been taken from yet.
+    fn comes_before_its_fault(&self, detail: &FaultDetail) -> bool {
+        let next = self.next.get(&detail.cpu).copied().unwrap_or_default();
+        detail.position.is_some_and(|position| position >= next)
+    }
+
+    /// Whether the fault is there; if so, what becomes of its row is noted.
+    fn find(&mut self, detail: &FaultDetail, columns: &FaultsColumns) -> bool {
+        let found = self.by_place(detail, columns).or_else(|| self.by_search(detail, columns));
+        let Some(row) = found.or_else(|| self.by_task(detail, columns)) else { return false };
+        self.patches.push(patch(detail, row, columns));
+        true
     }
 
     /// Where the program saw it.
@@ -181,6 +206,7 @@ impl DetailFeed {
 
     /// Puts what is known into the columns at the end of the recording.
     pub fn finish(&mut self, columns: &mut FaultsColumns) {
+        self.unmatched += self.waiting.drain(..).count() as u64;
         self.patches.sort_unstable_by_key(|patch| patch.row);
         self.write(columns);
         self.latest.clear();
@@ -318,6 +344,18 @@ mod tests {
         feed.finish(&mut columns);
         assert_eq!(part(&mut columns), [(100, Some(SECOND - 100)), (300, None)]);
         assert_eq!(feed.unmatched(), 0);
+    }
+
+    #[test]
+    fn a_detail_that_comes_before_its_fault_waits_for_it() {
+        let (mut feed, mut columns) = (DetailFeed::default(), FaultsColumns::default());
+        // The fault at the same address that came last is another one.
+        let told = [detail(35, 1, 0x1000, Some((0, 1))), detail(36, 2, 0x1000, Some((1, 0)))];
+        turn(&mut feed, &mut columns, &[(0, 0, vec![slot(10, 1, 0x1000)])], &told);
+        assert_eq!(feed.unmatched(), 0);
+        turn(&mut feed, &mut columns, &[(0, 1, vec![slot(30, 1, 0x1000)])], &[]);
+        feed.finish(&mut columns);
+        assert_eq!((part(&mut columns), feed.unmatched()), (vec![(10, None), (30, Some(5))], 1), "CPU 1 had no fault");
     }
 
     #[test]
