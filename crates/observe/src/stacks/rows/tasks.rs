@@ -93,11 +93,17 @@ impl TaskRows {
     /// Writes the times that began before `until_ns`, and the calls that returned before it; their stacks have been worked on.
     pub(super) fn write(&mut self, until_ns: u64, writer: &mut RecordingWriter) {
         let stacks = &mut self.stacks;
+        let mut newest: HashMap<u32, u64> = HashMap::new();
+        let mut note = |task_id, ts: u64| {
+            let known = newest.entry(task_id).or_default();
+            *known = ts.max(*known);
+        };
         let columns = writer.table::<OffcpuRow<'_>>();
         self.times.retain(|off| {
             let ripe = off.ts < until_ns;
             if ripe {
                 push_off_cpu(off, stack_of(stacks, off.task_id, off.ts), columns);
+                note(off.task_id, off.ts);
             }
             !ripe
         });
@@ -107,9 +113,14 @@ impl TaskRows {
             if ripe {
                 let MapEvent { task_id, ts, .. } = action.event;
                 action.push(stack_of(stacks, task_id, ts).user, writer);
+                note(task_id, ts);
             }
             !ripe
         });
+        // Not before: where the recorder got no processor for long, times and calls of seconds are written at once.
+        for (task_id, ts) in newest {
+            forget_before(stacks, task_id, ts);
+        }
     }
 
     /// The counts, per CPU: losses here leave times without stacks.
@@ -133,16 +144,21 @@ impl TaskRows {
     }
 }
 
-/// The stack of what began at `ts_ns`. Those that are much older are of times that were lost; times of one task that ended on
-/// two CPUs may come a step apart and in the wrong order.
+/// The stack of what began at `ts_ns`.
 fn stack_of(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, task_id: u32, ts_ns: u64) -> StackIds {
-    let Some(of_task) = stacks.get_mut(&task_id) else { return StackIds::default() };
+    let of_task = stacks.get_mut(&task_id);
+    let found = of_task.and_then(|of| of.iter().position(|(ts, _)| *ts == ts_ns).and_then(|at| of.remove(at)));
+    found.map(|(_, ids)| ids).unwrap_or_default()
+}
+
+/// Forgets the stacks that are much older than what began at `ts_ns`: they are of times that were lost. Times of one task that
+/// ended on two CPUs may come a step apart and in the wrong order.
+fn forget_before(stacks: &mut HashMap<u32, VecDeque<(u64, StackIds)>>, task_id: u32, ts_ns: u64) {
+    let Some(of_task) = stacks.get_mut(&task_id) else { return };
     while of_task.pop_front_if(|(ts, _)| ts.saturating_add(KEPT_NS) < ts_ns).is_some() {}
-    let found = of_task.iter().position(|(ts, _)| *ts == ts_ns).and_then(|at| of_task.remove(at));
     if of_task.is_empty() {
         stacks.remove(&task_id);
     }
-    found.map(|(_, ids)| ids).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -159,10 +175,13 @@ mod tests {
         assert_eq!(stack_of(&mut stacks, 7, 150), ids(5), "it ended on another CPU");
         assert_eq!(stack_of(&mut stacks, 7, 250), StackIds::default(), "its stack was lost");
         assert_eq!(stack_of(&mut stacks, 7, later), ids(4), "the time of 100 was lost");
+        forget_before(&mut stacks, 7, later);
         assert_eq!(stack_of(&mut stacks, 7, 100), StackIds::default(), "not kept for ever");
         assert_eq!(stack_of(&mut stacks, 7, 300), ids(3));
         assert_eq!(stack_of(&mut stacks, 9, 300), StackIds::default());
         assert_eq!(stack_of(&mut stacks, 8, 200), ids(9));
+        forget_before(&mut stacks, 7, 300);
+        forget_before(&mut stacks, 8, 200);
         assert!(stacks.is_empty(), "nothing is kept of tasks that wait for nothing");
     }
 }
