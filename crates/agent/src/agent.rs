@@ -22,6 +22,7 @@ use crate::flight::{Answer, Deck, Event, keep_left};
 use crate::journal::Memory;
 use crate::metrics::Metrics;
 use crate::notify::Notify;
+use crate::priority::step_back;
 use crate::schedule::{Now, Plan, Reason, Schedule, Step};
 use crate::server;
 use crate::signals::Signals;
@@ -132,6 +133,9 @@ pub fn run(config: &Config, programs: Programs, say: &dyn Fn(&str)) -> Result<()
         })
     });
     let served = served.transpose()?;
+    if let Err(reason) = step_back(config.nice) {
+        say(&reason);
+    }
     say(&config.words());
     for note in &notes {
         say(note);
@@ -492,6 +496,7 @@ impl<'a> Agent<'a> {
             ("--label", label),
             ("--observe", config.observe.clone()),
             ("--frequency", config.frequency_hz.to_string()),
+            ("--ring-bytes", config.ring_bytes.to_string()),
             ("--duration", config.on.as_secs_f64().to_string()),
             ("--max-size", config.recording_bytes().to_string()),
         ];

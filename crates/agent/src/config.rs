@@ -67,6 +67,8 @@ pub struct Flight {
     pub observe: String,
     /// Samples a second and CPU.
     pub frequency_hz: u64,
+    /// Bytes of ring buffer per CPU.
+    pub ring_bytes: u64,
 }
 
 /// What the agent does.
@@ -86,6 +88,8 @@ pub struct Config {
     pub observe: String,
     /// Samples a second and CPU in windows.
     pub frequency_hz: u64,
+    /// Bytes of ring buffer per CPU.
+    pub ring_bytes: u64,
     /// The flight recorder.
     pub flight: Option<Flight>,
     /// Age at which recordings are removed.
@@ -98,6 +102,8 @@ pub struct Config {
     pub max_cpu_pct: f64,
     /// Least duty cycle that periods are stretched to, per cent.
     pub least_duty_pct: f64,
+    /// Nice value of the agent and its recorders.
+    pub nice: i32,
     /// Where recordings are copied to.
     pub upload: Option<String>,
     /// Tries for each recording.
@@ -131,11 +137,13 @@ impl Config {
             every,
             seed: keys.seed.unwrap_or(1),
             frequency_hz: keys.frequency.unwrap_or(49),
+            ring_bytes: ring_bytes(&keys),
             keep_for: Duration::from_hours(24) * keys.keep_days.unwrap_or(7),
             keep_bytes,
             keep_free_bytes: keys.keep_free.unwrap_or(Size(1 << 30)).0,
             max_cpu_pct: keys.max_cpu_pct.unwrap_or(Percent(1.0)).0,
             least_duty_pct: keys.least_duty_pct.unwrap_or(Percent(1.0)).0,
+            nice: keys.nice.unwrap_or(10),
             upload: checked_url(keys.upload.clone())?,
             upload_tries: keys.upload_tries.unwrap_or(10),
             listen,
@@ -236,7 +244,13 @@ fn flight(keys: &Keys) -> Result<Option<Flight>, ConfigError> {
         // Without `waits`: a recorder that runs all the time would cost a database that switches much 5 % and more.
         observe: keys.flight_observe.clone().unwrap_or_else(|| "metrics,tasks,cpu".to_owned()),
         frequency_hz: keys.flight_frequency.unwrap_or(19),
+        ring_bytes: ring_bytes(keys),
     }))
+}
+
+/// Two recorders run most of the time, on each CPU: with rings of the usual size these would be most of their memory.
+fn ring_bytes(keys: &Keys) -> u64 {
+    keys.ring_bytes.map_or(1 << 20, |size| size.0)
 }
 
 fn checked_url(url: Option<String>) -> Result<Option<String>, ConfigError> {
@@ -298,17 +312,17 @@ mod tests {
             let _ = write!(words, " --{name} {value}");
             count += 1;
         }
-        assert_eq!(count, 17, "{words}");
+        assert_eq!(count, 19, "{words}");
         let usual = Config::new(typed("-o /d --trigger signal")).expect("enough");
         assert_eq!(Config::new(typed(&words)).expect("the defaults are allowed"), usual);
     }
 
     #[test]
     fn every_option_is_a_key_of_the_file_and_the_command_line_wins() {
-        let file = "output = '/f'\non = 5\nevery = '2m'\nseed = 7\nobserve = 'metrics'\nfrequency = 99\npid = [1, 2]\nall = false\n\
+        let file = "output = '/f'\non = 5\nevery = '2m'\nseed = 7\nobserve = 'metrics'\nfrequency = 99\nring-bytes = '2M'\npid = [1, 2]\nall = false\n\
                     trigger = ['signal', 'file:/x', 'psi:io:full:100ms/2s']\nbefore = 20.5\nafter = '5s'\ntrigger-every = '1h'\n\
                     flight-observe = 'tasks'\nflight-frequency = 9\nkeep-days = 3\nkeep-size = '1G'\nkeep-free = 1048576\n\
-                    max-cpu-pct = 0.5\nleast-duty-pct = 2\nupload = 's3://b/p/'\nupload-tries = 3\nlisten = '[::1]:0'\n\
+                    max-cpu-pct = 0.5\nleast-duty-pct = 2\nupload = 's3://b/p/'\nupload-tries = 3\nnice = 5\nlisten = '[::1]:0'\n\
                     listen-to-others = true\n";
         let keys = Keys::parse(file).expect("a file");
         let named =

@@ -312,7 +312,7 @@ impl Deck {
     }
 
     fn words(&self, out: &Path) -> Vec<OsString> {
-        let Flight { before, after, observe, frequency_hz, .. } = &self.config;
+        let Flight { before, after, observe, frequency_hz, ring_bytes, .. } = &self.config;
         let last_ns = Self::ns(*before) + Self::ns(*after) + SLACK_NS;
         let last_s = last_ns as f64 / S as f64;
         let mut words: Vec<OsString> = ["record", "-q", "-o"].map(Into::into).into();
@@ -321,6 +321,7 @@ impl Deck {
             ("--label", format!("{LABEL}flight recorder, the last {}", duration(last_ns as f64))),
             ("--observe", observe.clone()),
             ("--frequency", frequency_hz.to_string()),
+            ("--ring-bytes", ring_bytes.to_string()),
             ("--last", last_s.to_string()),
             ("--metrics-every", "1".to_owned()),
         ];
@@ -456,6 +457,7 @@ mod tests {
             at_most_every: Duration::from_mins(10),
             observe: "tasks".to_owned(),
             frequency_hz: 19,
+            ring_bytes: 1 << 20,
         }
     }
 

@@ -39,6 +39,9 @@ pub struct Keys {
     /// Profile samples per second and CPU [default: 49].
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub frequency: Option<u64>,
+    /// Ring buffers of the recorders, in bytes per CPU; faults, syscalls and sched need 4M and more [default: 1M].
+    #[arg(long, value_name = "SIZE")]
+    pub ring_bytes: Option<Size>,
     /// Record these running processes and what they fork.
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
@@ -83,6 +86,10 @@ pub struct Keys {
     /// Duty cycle below which periods are not doubled any more, in per cent [default: 1].
     #[arg(long, value_name = "PCT")]
     pub least_duty_pct: Option<Percent>,
+    /// Priority of the agent and its recorders: they stand behind what has a lower nice value, and close a recording later for it
+    /// [default: 10].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=19))]
+    pub nice: Option<i32>,
     /// Copy each recording to URL/host=NAME/..., as pagelab-fleet upload does.
     #[arg(long, value_name = "URL")]
     pub upload: Option<String>,
@@ -128,6 +135,7 @@ impl Keys {
             seed: self.seed.or(below.seed),
             observe: self.observe.or(below.observe),
             frequency: self.frequency.or(below.frequency),
+            ring_bytes: self.ring_bytes.or(below.ring_bytes),
             pid,
             cgroup,
             all,
@@ -142,6 +150,7 @@ impl Keys {
             keep_free: self.keep_free.or(below.keep_free),
             max_cpu_pct: self.max_cpu_pct.or(below.max_cpu_pct),
             least_duty_pct: self.least_duty_pct.or(below.least_duty_pct),
+            nice: self.nice.or(below.nice),
             upload: self.upload.or(below.upload),
             upload_tries: self.upload_tries.or(below.upload_tries),
             listen: self.listen.or(below.listen),

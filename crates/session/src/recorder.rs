@@ -116,7 +116,10 @@ impl Recorder {
         self.marks =
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
-        self.pace = Pace::new(options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
+        // What comes by the hundred thousand a second.
+        let is_dense = |stream| matches!(stream, Stream::Faults | Stream::Syscalls | Stream::Sched);
+        let dense = options.streams.iter().any(is_dense);
+        self.pace = Pace::new(dense && options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
         self.sample_interval_ns = as_ns(options.metrics_interval);
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
         // Twice in the time that is kept, so that it holds every metric at least once.

@@ -283,6 +283,11 @@ impl Observer {
         self.links.len() < before
     }
 
+    /// Whether it sees what the recorded tasks map.
+    pub fn follows_maps(&self) -> bool {
+        self.options.maps || self.options.calls.is_some()
+    }
+
     /// Whether page faults are recorded, and have not been given up.
     pub fn sees_faults(&self) -> bool {
         self.options.faults

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{BpfError, Members, Observer, ObserverOptions};
 use crate::details::{DetailCounts, FaultDetail, FaultDetails};
 use crate::feed::{CallFeed, Feed};
+use crate::perf::code::CodeMappings;
 use crate::process::has_ended;
 use crate::stacks::rows::task_stack_options;
 use crate::streams::Stream;
@@ -35,18 +36,18 @@ impl BpfWatcher {
     /// The streams that it can fill.
     pub const STREAMS: &[Stream] = &[Stream::Tasks, Stream::Faults, Stream::Maps, Stream::Syscalls, Stream::Sched];
 
-    /// Loads and attaches the programs for the streams wanted. `members` are the tasks to record; `maps` says that a probe needs
-    /// the mappings, whether or not they are recorded.
+    /// Loads and attaches the programs for the streams wanted. `members` are the tasks to record; `code` says that a probe needs
+    /// to know what code is mapped, whether or not mappings are recorded: it sees that itself where it can ([`CodeMappings`]).
     ///
     /// # Errors
     /// The kernel refuses them.
-    pub fn open(options: &ProbeOptions, members: Members, maps: bool) -> Result<Self, BpfError> {
+    pub fn open(options: &ProbeOptions, members: Members, code: bool) -> Result<Self, BpfError> {
         let wants = |stream| options.streams.contains(stream);
         let wanted = ObserverOptions {
             ring_bytes_per_cpu: options.ring_bytes_per_cpu,
             counting_only: false,
             faults: wants(Stream::Faults),
-            maps: wants(Stream::Maps) || maps,
+            maps: wants(Stream::Maps) || (code && !CodeMappings::are_available()),
             begin_at_entry: false,
             calls: wants(Stream::Syscalls).then(|| options.shapes().infos()),
             sched: wants(Stream::Sched),

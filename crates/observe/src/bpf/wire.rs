@@ -203,6 +203,17 @@ pub enum Event {
     Path(PathEvent),
 }
 
+impl Event {
+    /// When it happened, or began, CLOCK_MONOTONIC, ns.
+    pub fn ts(&self) -> u64 {
+        match self {
+            Self::Task(task) => task.ts,
+            Self::Map(map) => map.ts,
+            Self::Path(path) => path.ts,
+        }
+    }
+}
+
 /// Turns the bytes of one ring buffer record into an event; `None` if they are not a record that `wire.h` knows.
 pub(super) fn decode(bytes: &[u8]) -> Option<Event> {
     let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);

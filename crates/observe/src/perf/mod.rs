@@ -26,11 +26,13 @@
 //! | `tracepoints` | the tracepoints of system calls, as tracefs describes them |
 //! | `actions` | mapping actions that only their calls tell of |
 //! | `calls` | which return of a system call belongs to which entry |
+//! | `code` | code that processes map, for stacks where BPF follows the tree and nobody its mappings |
 //! | `watcher` | the rows of the streams |
 
 mod actions;
 mod areas;
 mod calls;
+pub(crate) mod code;
 mod records;
 mod rings;
 mod tracepoints;

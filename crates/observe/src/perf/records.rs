@@ -76,7 +76,7 @@ pub(crate) struct Tick {
 
 /// A memory area as the kernel has it after the action.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Mmap {
+pub(crate) struct Mmap {
     pub start: u64,
     pub len: u64,
     pub offset: u64,

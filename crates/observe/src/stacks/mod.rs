@@ -37,6 +37,7 @@ pub use unwind::End;
 
 use crate::bpf::{ByNumber, Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
+use crate::perf::code::CodeMapping;
 use crate::process::MapsLine;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
@@ -86,6 +87,8 @@ pub struct Stacks {
     spaces: HashMap<u32, Space>,
     /// The living tasks and their address spaces, with the process of each.
     tasks: Lifetimes<u32, u32>,
+    /// The address space of each living process.
+    of_pid: HashMap<u32, u32>,
     /// Address spaces whose last task has ended, and those of them whose last samples have been handed over.
     left: Vec<u32>,
     left_before: Vec<u32>,
@@ -116,6 +119,7 @@ impl Stacks {
             modules: Modules::default(),
             spaces: HashMap::new(),
             tasks,
+            of_pid: HashMap::new(),
             left: Vec::new(),
             left_before: Vec::new(),
             paths: ByNumber::default(),
@@ -171,6 +175,14 @@ impl Stacks {
             TaskOp::Leave => lifetimes::TaskOp::Leave,
             _ => lifetimes::TaskOp::Comm,
         };
+        let of_parent = task.parent_task_id.and_then(|parent| self.tasks.mm_of(&parent));
+        match task.op {
+            TaskOp::Exit | TaskOp::Leave if task.tid == task.pid => _ = self.of_pid.remove(&task.pid),
+            // A thread, or a child of vfork: what that maps next is its next program's, and not its parent's.
+            TaskOp::Fork if of_parent == Some(mm_id) => {}
+            TaskOp::Fork | TaskOp::Exec | TaskOp::Snapshot => _ = self.of_pid.insert(task.pid, mm_id),
+            _ => {}
+        }
         let left = self.tasks.note(op, task.task_id, Some(mm_id));
         if let Some(pid) = self.tasks.get_mut(&task.task_id) {
             *pid = task.pid;
@@ -221,6 +233,37 @@ impl Stacks {
             _ => None,
         };
         space.apply(&change, mapped);
+    }
+
+    /// Whether samples taken before a mapping of code must be handed over before it: something else was there.
+    pub(crate) fn is_laid_over(&self, code: &CodeMapping) -> bool {
+        let space = self.of_pid.get(&code.pid).and_then(|mm_id| self.spaces.get(mm_id));
+        space.is_some_and(|space| space.is_any_in(&code.range()))
+    }
+
+    /// Notes code that a process has mapped; of processes that are not recorded nothing is kept.
+    pub(crate) fn code_mapped(&mut self, code: &CodeMapping) {
+        let Some(mm_id) = self.of_pid.get(&code.pid) else { return };
+        let space = self.spaces.entry(*mm_id).or_default();
+        if space.pid == 0 {
+            space.pid = code.pid;
+        }
+        let (area, range) = (&code.area, code.range());
+        let module = match &*area.name {
+            b"[vdso]" if spaces::is_compat(range.start) => return space.compat = true,
+            b"[vdso]" => self.modules.vdso(),
+            path if path.starts_with(b"/") => {
+                let at = MappedAt { pid: code.pid, start: range.start, end: range.end };
+                self.modules.file((area.dev, area.ino, path), at, true)
+            }
+            _ => return,
+        };
+        space.map(range, Mapped { module, offset: area.offset, code: true });
+    }
+
+    /// Forgets that address spaces are known: each is asked again when a stack of it comes.
+    pub fn read_all_maps_anew(&mut self) {
+        self.spaces.values_mut().for_each(|space| space.whole = false);
     }
 
     /// The mappings of a space whose beginning was not seen, as far as its process can still be asked.

@@ -84,6 +84,11 @@ impl Space {
         [maps, unmaps].into_iter().flatten().any(|(start, end)| self.maps.any_in(&(start..end)))
     }
 
+    /// Whether a file is mapped somewhere in the range.
+    pub(super) fn is_any_in(&self, range: &Range<u64>) -> bool {
+        self.maps.any_in(range)
+    }
+
     /// Applies an action; `mapped` is the file that it maps.
     pub(super) fn apply(&mut self, change: &Change<Map<'_>>, mapped: Option<Mapped>) {
         // Most actions are about memory without a file, on which nothing depends.

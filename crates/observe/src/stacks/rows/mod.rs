@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::Stacks;
 use crate::bpf::{Event, TaskStackOptions};
 use crate::cpu::{ProfileOptions, Unwinding};
+use crate::perf::code::{CodeMapping, CodeMappings};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
 use samples::Samples;
@@ -34,6 +35,8 @@ struct StackWatcher {
     stacks: Option<Stacks>,
     samples: Option<Samples>,
     of_tasks: Option<TaskRows>,
+    /// What code is mapped, where the observer does not follow mappings.
+    code: Option<CodeMappings>,
     /// Streams that were wanted and are not available, and why.
     lacks: Vec<(Stream, String)>,
     wants_sleep: bool,
@@ -107,6 +110,7 @@ fn prepared(options: &ProbeOptions, by_perf: bool) -> StackWatcher {
         stacks: None,
         samples: None,
         of_tasks: None,
+        code: None,
         lacks: Vec::new(),
         wants_sleep: options.streams.off_stacks(),
         wants_maps: options.streams.map_stacks(),
@@ -133,7 +137,11 @@ impl StackWatcher {
         if let Some(stacks) = &mut self.stacks {
             stacks.name_files(events);
         }
+        let mut mapped = self.mapped().into_iter().peekable();
         for event in events {
+            while let Some(code) = mapped.next_if(|code| code.ts <= event.ts()) {
+                self.note_code(&code);
+            }
             if self.stacks.as_ref().is_some_and(|stacks| stacks.takes_away(event))
                 && let Event::Map(map) = event
             {
@@ -142,6 +150,29 @@ impl StackWatcher {
             if let Some(stacks) = &mut self.stacks {
                 stacks.event(event);
             }
+        }
+        mapped.for_each(|code| self.note_code(&code));
+    }
+
+    /// Code mapped since the last time, as far as it is known whose it is: all tasks are that began before the last step.
+    fn mapped(&mut self) -> Vec<CodeMapping> {
+        let until_ns = if self.stopped { u64::MAX } else { self.known_until_ns };
+        let Some(code) = &mut self.code else { return Vec::new() };
+        let mapped = code.take(until_ns);
+        if code.take_lost()
+            && let Some(stacks) = &mut self.stacks
+        {
+            stacks.read_all_maps_anew();
+        }
+        mapped
+    }
+
+    fn note_code(&mut self, code: &CodeMapping) {
+        if self.stacks.as_ref().is_some_and(|stacks| stacks.is_laid_over(code)) {
+            self.drain(code.ts, self.known_until_ns);
+        }
+        if let Some(stacks) = &mut self.stacks {
+            stacks.code_mapped(code);
         }
     }
 }
@@ -179,6 +210,11 @@ impl Watcher for StackWatcher {
                 Err(reason) if self.of_tasks.is_some() => self.lacks.push((Stream::Cpu, reason)),
                 Err(reason) => return Err(reason),
             }
+        }
+        if !observer.follows_maps() {
+            // Without it stacks are those of what was mapped when an address space was looked at first.
+            let opened = CodeMappings::open().inspect_err(|error| tracing::warn!("mappings of code are not seen: {error}"));
+            self.code = opened.ok();
         }
         let stacks = Stacks::new(self.options.unwinding, target.pid);
         self.stacks = Some(if self.of_tasks.is_some() && self.wants_sleep { stacks.with_off_cpu() } else { stacks });
