@@ -4,7 +4,7 @@
 pgbench makes transactions (two clients, TPC-B-like, scale 10) for MINUTES (30; at least 3) on a cluster of its own in PLACE (/dev/shm: a
 disk has ups and downs of its own). One agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn
 for each pair, the agent is paused by DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs
-of neighbouring blocks, with a 95 % interval by Student's t on logarithms. Below 20 minutes periods are of 20 s with the same duty cycle,
+of neighbouring blocks, with a 95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20 minutes periods are of 20 s with the same duty cycle,
 which costs three times as many starts. In a block with the agent a trigger fires once; once the agent and its recorders are killed and
 started again; memory and disk are looked at all the time.
 
@@ -17,7 +17,6 @@ import os
 import pathlib
 import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,17 +24,12 @@ import threading
 import time
 
 from place import Agent, disk_bytes, manifest, memory_bytes, span_s
+from slowdown import Speed, slowdown
 
 SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
 # Seconds after a switch that count for neither side: recorders close, and begin.
 SETTLE_S = 3
-# Two-sided 95 % points of Student's t, by degrees of freedom.
-T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 10: 2.23, 11: 2.20, 12: 2.18, 13: 2.16, 14: 2.14, 15: 2.13, 20: 2.09, 25: 2.06, 30: 2.04}
 AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
-
-
-def t95(freedom):
-    return T95[max(known for known in T95 if known <= freedom)]
 
 
 class Cluster:
@@ -108,22 +102,6 @@ def blocks(pairs, rng):
     return order
 
 
-def slowdown(tps, begins, order, every):
-    """Mean ratio and its interval, over pairs; and the transactions a second of each block."""
-    means = []
-    for number in range(len(order)):
-        start = begins + number * every
-        inside = [value for end, value in tps if start + SETTLE_S < end - 1 and end <= start + every]
-        means.append(statistics.mean(inside))
-    ratios = []
-    for pair in range(len(order) // 2):
-        with_it, without = (means[2 * pair + place] for place in (order[2 * pair:2 * pair + 2].index(True), order[2 * pair:2 * pair + 2].index(False)))
-        ratios.append(math.log(without / with_it))
-    mean = statistics.mean(ratios)
-    half = t95(len(ratios) - 1) * statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.inf
-    return tuple(math.exp(value) for value in (mean, mean - half, mean + half)), means
-
-
 def measure(program, minutes, place, folder):
     on, every = (10, 60) if minutes >= 20 else (20 / 6, 20)
     pairs = int(minutes * 60 // every // 2)
@@ -133,8 +111,9 @@ def measure(program, minutes, place, folder):
     if minutes < 20:
         # Three times as many starts are no fair load for the bound.
         words += ["--max-cpu-pct", 10]
+    cap = 1 if minutes >= 20 else 10
     filled(folder, words, program)
-    cluster, watch, tps, said = Cluster(place), Watch(folder), [], []
+    cluster, speed, watch, tps, said = Cluster(place), Speed(folder.parent), Watch(folder), [], []
     pause = folder / "pause"
     pause.touch()
     agent = Agent(program, folder, *words)
@@ -176,13 +155,15 @@ def measure(program, minutes, place, folder):
         said.append(agent.said())
     finally:
         agent.stop()
+        speed.stop()
         cluster.close()
-    return {"on": on, "every": every, "begins": begins, "order": order, "tps": tps, "metrics": metrics, "watch": watch, "said": "\n".join(said)}
+    return {"speed": speed, "on": on, "every": every, "cap": cap, "begins": begins, "order": order, "tps": tps, "metrics": metrics, "watch": watch, "said": "\n".join(said)}
 
 
 def judged(found, folder, program, minutes):
     """What was promised, one after another: words, and whether it is so."""
-    ratio, means = slowdown(found["tps"], found["begins"], found["order"], found["every"])
+    slow = slowdown(found["tps"], found["speed"], found["begins"], found["order"], found["every"], SETTLE_S)
+    words_of = {name: "{:.4f} ({:.4f} to {:.4f})".format(*slow[name]) for name in ("adjusted", "measured", "machine")}
     metrics, watch = found["metrics"], found["watch"]
     windows = [path for path in folder.glob("20*/*.rec") if not path.parent.name.startswith("2026-01-01")]
     documents = {path: manifest(path) for path in windows}
@@ -199,11 +180,19 @@ def judged(found, folder, program, minutes):
     early, late = max(anonymous[:third]), max(anonymous[-third:])
     blocks_of = sorted(int((span_s(document)[0] - found["begins"]) // found["every"]) for document in whole.values())
     cut = [path.name for path, document in documents.items() if not document["complete"]]
-    print(json.dumps({"order": "".join("a" if runs else "-" for runs in found["order"]), "tps": [round(mean, 1) for mean in means], "memory_mib_every_20_s": [total >> 20 for total, _ in watch.memory][::10]}))
+    cap, capped = found["cap"], metrics.get(("windows_skipped_total", "cost"), 0)
+    print(json.dumps({"order": "".join("a" if runs else "-" for runs in found["order"]), "tps": [round(mean, 1) for mean in slow["tps"]], "memory_mib_every_20_s": [total >> 20 for total, _ in watch.memory][::10]}))
     is_long = minutes >= 20
     return [
-        (f"slowdown {ratio[0]:.4f} ({ratio[1]:.4f} to {ratio[2]:.4f}), {len(found['order']) // 2} pairs of {found['every']} s" + ("" if is_long else " (the bound is that of the long form)"), ratio[2] <= SLOWDOWN or not is_long),
-        (f"{len(whole)} windows, {recorded_s:.0f} s of {ran_s} s recorded (stated {found['on'] / found['every']:.4f}, found {recorded_s / ran_s:.4f} with the window that was cut missing)", abs(recorded_s / ran_s - found["on"] / found["every"]) < 1.5 * found["on"] / ran_s),
+        (
+            f"slowdown {words_of['adjusted']}, {len(found['order']) // 2} pairs of {found['every']} s; {words_of['measured']} before the machine's speed was taken out, which was {words_of['machine']} of it and explains {slow['explained']:.0%} of the variance from second to second"
+            + ("" if is_long else " (the bound is that of the long form)"),
+            slow["adjusted"][2] <= SLOWDOWN or not is_long,
+        ),
+        (
+            f"{len(whole)} windows of {found['on']:.1f} s in {sum(found['order'])} periods, {len(cut)} cut by the kill, {capped:.0f} left out to keep the cost below {cap} %: {recorded_s:.0f} s of {ran_s} s (duty cycle {recorded_s / ran_s:.4f}, stated in the end {metrics[('duty_cycle_ratio',)]:.4f})",
+            len(whole) + len(cut) + capped == sum(found["order"]) and abs(recorded_s - len(whole) * found["on"]) < 0.1 * recorded_s,
+        ),
         (f"no period twice, {len(cut)} cut by the kill", len(set(blocks_of)) == len(blocks_of) and len(cut) <= 1),
         (f"own CPU {cpu_s:.1f} s and BPF {metrics[('bpf_seconds_total',)]:.2f} s of {ran_s * os.cpu_count()} s x CPUs ({100 * (cpu_s + metrics[('bpf_seconds_total',)]) / ran_s / os.cpu_count():.2f} %); BPF of the windows' manifests {bpf_s:.2f} s", cpu_s > 0 and metrics[("bpf_seconds_total",)] >= bpf_s * 0.99 > 0),
         (f"memory at most {most / (1 << 20):.0f} MiB", most <= MEMORY_BYTES),

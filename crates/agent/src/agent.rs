@@ -18,11 +18,10 @@ use rustix::process::Signal;
 use crate::child::{Ended, Programs, Running};
 use crate::config::{Config, Target};
 use crate::cost::{Cap, Sample};
-use crate::flight::{Answer, Deck, Event, keep_left};
+use crate::flight::{Answer, CLOSE_NICE, Deck, Event, keep_left};
 use crate::journal::Memory;
 use crate::metrics::Metrics;
 use crate::notify::Notify;
-use crate::priority::step_back;
 use crate::schedule::{Now, Plan, Reason, Schedule, Step};
 use crate::server;
 use crate::signals::Signals;
@@ -133,9 +132,6 @@ pub fn run(config: &Config, programs: Programs, say: &dyn Fn(&str)) -> Result<()
         })
     });
     let served = served.transpose()?;
-    if let Err(reason) = step_back(config.nice) {
-        say(&reason);
-    }
     say(&config.words());
     for note in &notes {
         say(note);
@@ -490,7 +486,7 @@ impl<'a> Agent<'a> {
         let on_ns = ns(config.on) as f64;
         let label =
             format!("{LABEL}{} of every {} (duty cycle {:.4})", duration(on_ns), duration(every_ns), on_ns / every_ns);
-        let mut words: Vec<OsString> = ["record", "-q", "-o"].map(Into::into).into();
+        let mut words: Vec<OsString> = ["record", "-q", "--close-nice", CLOSE_NICE, "-o"].map(Into::into).into();
         words.push(out.into());
         let options = [
             ("--label", label),

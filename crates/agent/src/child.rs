@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid};
 
 use crate::usage::{BpfTime, CpuTime, cpu_time, own_cpu_time};
 
@@ -60,19 +60,20 @@ impl Running {
         let parent = std::process::id();
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C at a terminal is for the agent, which ends its children in its own way.
-        command.process_group(0);
         for name in SUDO {
             command.env_remove(name);
         }
-        let dies_with_parent = move || {
+        let own_session = move || {
+            // Ctrl-C at a terminal is for the agent, which ends its children in its own way. Where sessions are groups of the
+            // scheduler, one that closes its recording steps back alone.
+            setsid()?;
             set_parent_process_death_signal(Some(Signal::TERM))?;
             // One that died before this line sends no signal.
             let is_there = getppid().is_some_and(|found| found.as_raw_pid() as u32 == parent);
             if is_there { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         };
-        // SAFETY: it makes two system calls and allocates nothing.
-        unsafe { command.pre_exec(dies_with_parent) };
+        // SAFETY: it makes three system calls and allocates nothing.
+        unsafe { command.pre_exec(own_session) };
         let mut child = command.spawn()?;
         let said = Arc::default();
         if let Some(stderr) = child.stderr.take() {

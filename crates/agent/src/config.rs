@@ -102,8 +102,6 @@ pub struct Config {
     pub max_cpu_pct: f64,
     /// Least duty cycle that periods are stretched to, per cent.
     pub least_duty_pct: f64,
-    /// Nice value of the agent and its recorders.
-    pub nice: i32,
     /// Where recordings are copied to.
     pub upload: Option<String>,
     /// Tries for each recording.
@@ -143,7 +141,6 @@ impl Config {
             keep_free_bytes: keys.keep_free.unwrap_or(Size(1 << 30)).0,
             max_cpu_pct: keys.max_cpu_pct.unwrap_or(Percent(1.0)).0,
             least_duty_pct: keys.least_duty_pct.unwrap_or(Percent(1.0)).0,
-            nice: keys.nice.unwrap_or(10),
             upload: checked_url(keys.upload.clone())?,
             upload_tries: keys.upload_tries.unwrap_or(10),
             listen,
@@ -312,7 +309,7 @@ mod tests {
             let _ = write!(words, " --{name} {value}");
             count += 1;
         }
-        assert_eq!(count, 19, "{words}");
+        assert_eq!(count, 18, "{words}");
         let usual = Config::new(typed("-o /d --trigger signal")).expect("enough");
         assert_eq!(Config::new(typed(&words)).expect("the defaults are allowed"), usual);
     }
@@ -322,7 +319,7 @@ mod tests {
         let file = "output = '/f'\non = 5\nevery = '2m'\nseed = 7\nobserve = 'metrics'\nfrequency = 99\nring-bytes = '2M'\npid = [1, 2]\nall = false\n\
                     trigger = ['signal', 'file:/x', 'psi:io:full:100ms/2s']\nbefore = 20.5\nafter = '5s'\ntrigger-every = '1h'\n\
                     flight-observe = 'tasks'\nflight-frequency = 9\nkeep-days = 3\nkeep-size = '1G'\nkeep-free = 1048576\n\
-                    max-cpu-pct = 0.5\nleast-duty-pct = 2\nupload = 's3://b/p/'\nupload-tries = 3\nnice = 5\nlisten = '[::1]:0'\n\
+                    max-cpu-pct = 0.5\nleast-duty-pct = 2\nupload = 's3://b/p/'\nupload-tries = 3\nlisten = '[::1]:0'\n\
                     listen-to-others = true\n";
         let keys = Keys::parse(file).expect("a file");
         let named =

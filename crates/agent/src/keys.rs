@@ -86,10 +86,6 @@ pub struct Keys {
     /// Duty cycle below which periods are not doubled any more, in per cent [default: 1].
     #[arg(long, value_name = "PCT")]
     pub least_duty_pct: Option<Percent>,
-    /// Priority of the agent and its recorders: they stand behind what has a lower nice value, and close a recording later for it
-    /// [default: 10].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=19))]
-    pub nice: Option<i32>,
     /// Copy each recording to URL/host=NAME/..., as pagelab-fleet upload does.
     #[arg(long, value_name = "URL")]
     pub upload: Option<String>,
@@ -150,7 +146,6 @@ impl Keys {
             keep_free: self.keep_free.or(below.keep_free),
             max_cpu_pct: self.max_cpu_pct.or(below.max_cpu_pct),
             least_duty_pct: self.least_duty_pct.or(below.least_duty_pct),
-            nice: self.nice.or(below.nice),
             upload: self.upload.or(below.upload),
             upload_tries: self.upload_tries.or(below.upload_tries),
             listen: self.listen.or(below.listen),

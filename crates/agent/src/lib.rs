@@ -13,7 +13,7 @@
 //! | `upload.rs` | copies into a store |
 //! | `usage.rs`, `cost.rs` | own CPU and BPF time; what is given up when it is too much |
 //! | `metrics.rs`, `server.rs` | the page for Prometheus |
-//! | `child.rs`, `signals.rs`, `notify.rs`, `priority.rs` | processes, signals, the service manager, the place behind what is watched |
+//! | `child.rs`, `signals.rs`, `notify.rs` | processes, signals, the service manager |
 //! | `agent.rs` | the loop that holds it together |
 //!
 //! # What a kill does
@@ -37,7 +37,6 @@ mod journal;
 mod keys;
 mod metrics;
 mod notify;
-mod priority;
 mod schedule;
 mod server;
 mod signals;

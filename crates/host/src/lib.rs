@@ -57,7 +57,7 @@ mod limits;
 pub mod own;
 pub mod process;
 pub mod run_groups;
-mod scheduling;
+pub mod scheduling;
 pub mod settings;
 pub mod signals;
 #[cfg(test)]

@@ -3,9 +3,27 @@
 
 use std::io;
 
+use rustix::process::{getpid, getpriority_process, getsid, setpriority_process};
 use rustix::thread::CpuSet;
 
 use crate::files::cpu_list;
+
+/// Lowers the priority of this process, and of all that it starts, to `nice`, unless it is as low already.
+///
+/// Where sessions are groups of the scheduler (`kernel.sched_autogroup_enabled`), nice values count within one alone: then the
+/// session's is lowered as well, if it is this process's own (sched(7), "The autogroup feature").
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn step_back(nice: i32) -> io::Result<()> {
+    let nice = getpriority_process(None).map_or(nice, |now| now.max(nice));
+    setpriority_process(None, nice)?;
+    if getsid(None) == Ok(getpid()) {
+        // Kernels without such groups have no such file.
+        let _ = std::fs::write("/proc/self/autogroup", nice.to_string());
+    }
+    Ok(())
+}
 
 /// The settings, as far as they are given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -157,6 +175,17 @@ pub(crate) fn io_priority_of(pid: u32) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_priority_is_lowered_and_never_raised() {
+        // Of this thread alone, as the kernel has it.
+        let nice = || getpriority_process(None).expect("our own");
+        let before = nice();
+        step_back(before.max(0) + 1).expect("lower is always allowed");
+        assert_eq!(nice(), before.max(0) + 1);
+        step_back(before).expect("nothing to do");
+        assert_eq!(nice(), before.max(0) + 1);
+    }
 
     #[test]
     fn values_are_read_as_typed() {

@@ -86,6 +86,9 @@ pub struct SessionOptions {
     pub keep_last: Option<Duration>,
     /// Let the kernel count the run time of BPF programs, which costs time itself.
     pub bpf_stats: bool,
+    /// Nice value at which the recording is closed, if that is lower in priority: naming code and making rollups takes tenths of a
+    /// second of a processor.
+    pub close_nice: Option<i32>,
     /// Per cent of the machine's CPU time that the recorder may take; above it, it sheds the most expensive stream.
     pub budget_pct: Option<f64>,
     /// Give the target a process group of its own, as runs without a terminal have.
@@ -156,6 +159,7 @@ impl SessionOptions {
             max_bytes: None,
             keep_last: None,
             bpf_stats: false,
+            close_nice: None,
             budget_pct: None,
             own_group: false,
             stdout_to_stderr: false,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pagelab_observe::bpf::{BpfWatcher, Event, TaskOp};
 use pagelab_observe::feed::Feed;
 use pagelab_observe::metrics::{Emit, Sampler};
+use pagelab_host::scheduling::step_back;
 use pagelab_observe::streams::Stream;
 use pagelab_observe::tree::Tree;
 pub(crate) use pagelab_observe::watcher::monotonic_ns;
@@ -19,7 +20,7 @@ use crate::cost::Budget;
 use crate::found::Found;
 use crate::load_rows;
 use crate::marks::{Mark, Marks};
-use crate::options::{DEFAULT_METRICS_INTERVAL, DEFAULT_RING_BYTES, SessionOptions};
+use crate::options::{DEFAULT_METRICS_INTERVAL, SessionOptions};
 use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
@@ -59,6 +60,8 @@ pub(crate) struct Recorder {
     round: Round,
     marks: Option<Marks>,
     budget: Option<Budget>,
+    /// Nice value at which the recording is closed.
+    close_nice: Option<i32>,
     /// When every metric is to be written again, so that a flight recorder has them in the part it keeps.
     all_samples: Option<(Duration, i64)>,
     /// What the first parts added to the recording, and the most that later ones did.
@@ -93,11 +96,12 @@ impl Recorder {
             follows: false,
             sample_interval_ns: as_ns(DEFAULT_METRICS_INTERVAL),
             next_sample_ns: i64::MIN,
-            pace: Pace::new(false),
+            pace: Pace::default(),
             counts,
             round,
             marks: None,
             budget: None,
+            close_nice: None,
             all_samples: None,
             growth_bytes: None,
             write_error: None,
@@ -116,11 +120,9 @@ impl Recorder {
         self.marks =
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
-        // What comes by the hundred thousand a second.
-        let is_dense = |stream| matches!(stream, Stream::Faults | Stream::Syscalls | Stream::Sched);
-        let dense = options.streams.iter().any(is_dense);
-        self.pace = Pace::new(dense && options.ring_bytes_per_cpu < DEFAULT_RING_BYTES);
+        self.pace = Pace::of(options);
         self.sample_interval_ns = as_ns(options.metrics_interval);
+        self.close_nice = options.close_nice;
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
         // Twice in the time that is kept, so that it holds every metric at least once.
         self.all_samples = options.keep_last.map(|last| (last / 2, monotonic_ns()));
@@ -310,6 +312,11 @@ impl Recorder {
             watcher.stop();
         }
         self.drain();
+        if let Some(nice) = self.close_nice
+            && let Err(error) = step_back(nice)
+        {
+            tracing::warn!("--close-nice {nice}: {error}");
+        }
         let mut extra = serde_json::Map::new();
         let Self { probes, writer, caller, .. } = self;
         let now_ns = monotonic_ns();

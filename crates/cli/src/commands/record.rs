@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Measure the run time of the recorder's own BPF programs. This makes them slower.
     #[arg(long)]
     bpf_stats: bool,
+    /// Close the recording at nice value N, behind what has a lower one: that takes a processor for tenths of a second.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=19))]
+    close_nice: Option<i32>,
     /// Disable the most expensive stream when the recorder uses more than PERCENT of the machine's CPU time.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<f64>,
@@ -104,6 +107,7 @@ impl Args {
         let mut options = self.recording.session(self.target(), self.output.as_ref())?;
         (options.skip, options.duration, options.keep_last) = (self.skip, self.duration, self.last);
         (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
+        options.close_nice = self.close_nice;
         options.values.clone_from(&self.value);
         options.metrics_interval = self.metrics_every.unwrap_or(options.metrics_interval);
         if !options.target.is_started() && !self.command.is_empty() {

@@ -166,7 +166,7 @@ impl Modules {
             let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
             let read = match (&elf.file, &elf.bytes) {
                 (Some(file), _) => image_of_file(file, &elf.path, room),
-                (None, Some(bytes)) => image(&**bytes, room),
+                (None, Some(bytes)) => image(&**bytes, room, false),
                 (None, None) => None,
             };
             let (image, bytes) = read.unwrap_or_default();
@@ -200,13 +200,15 @@ fn image_of_file(file: &File, path: &[u8], room: usize) -> Option<(Image, usize)
     let name = String::from_utf8_lossy(path);
     guarded(&name, || {
         let (cache, left) = (ReadCache::new(file.try_clone().ok()?), Cell::new(HEADER_BYTES_MAX + room as u64));
-        image(Bounded::new(&cache, &left), room)
+        // To look at each entry of a large program takes a tenth of a second.
+        image(Bounded::new(&cache, &left), room, hostile::is_trusted(file))
     })
     .flatten()
 }
 
-/// Reads the headers, and the sections for unwinding if they fit into `room` bytes; also gives their size.
-fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
+/// Reads the headers, and the sections for unwinding if they fit into `room` bytes and are of a trusted file or can do no harm; also
+/// gives their size.
+fn image<'a, R: ReadRef<'a>>(data: R, room: usize, is_trusted: bool) -> Option<(Image, usize)> {
     let file = object::File::parse(data).ok()?;
     let segments = file.segments().map(|segment| {
         let (offset, bytes) = segment.file_range();
@@ -245,7 +247,7 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize) -> Option<(Image, usize)> {
         debug_frame: data(".debug_frame"),
         ..ExplicitModuleSectionInfo::default()
     };
-    if !is_usable(&sections) {
+    if !is_trusted && !is_usable(&sections) {
         return unusable(segments, build_id);
     }
     Some((Image { segments, build_id, sections: Some(sections) }, bytes))
@@ -329,7 +331,7 @@ mod tests {
                     let cache = ReadCache::new(std::io::Cursor::new(bytes));
                     let left = Cell::new(HEADER_BYTES_MAX + UNWIND_BYTES_MAX as u64);
                     // A parser of others may panic, which costs the file its names.
-                    let found = guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX));
+                    let found = guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, false));
                     panics += usize::from(found.is_none());
                     if let Some((image, _)) = &found.flatten() {
                         let _ = (image.address(u64::MAX), image.address(0), image.address_of_code(u64::MAX, u64::MAX));
@@ -359,7 +361,7 @@ mod tests {
                 bytes[at] = next() as u8;
             }
             bytes.truncate(bytes.len() - if next() % 4 == 0 { next() % bytes.len() } else { 0 });
-            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX) else { continue };
+            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX, false) else { continue };
             let Some(sections) = image.sections else { continue };
             let done = guarded("a mutated file", || {
                 let mut unwinder = UnwinderX86_64::<Arc<[u8]>>::new();
