@@ -218,6 +218,43 @@ fn a_program_is_sampled_and_its_functions_are_named_also_when_it_has_ended() {
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
+#[test]
+fn code_that_is_loaded_later_is_named_although_mappings_are_not_recorded() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let tmp = tempfile::tempdir().unwrap();
+    let at = |name: &str| tmp.path().join(name);
+    let loaded = "static volatile unsigned long sink;\n\
+        __attribute__((noinline)) static void inner(void) { for (unsigned long i = 0; i < 400000000; i++) sink += i; }\n\
+        void outer(void) { inner(); sink++; }\n";
+    let loads = "#include <dlfcn.h>\n#include <unistd.h>\n\
+        int main(int c, char **v) { sleep(2); void *h = dlopen(v[1], RTLD_NOW); if (!h) return 3;\n\
+        void (*f)(void) = dlsym(h, \"outer\"); f(); return 0; }\n";
+    for (name, code, options) in [("loaded", loaded, &["-shared", "-fPIC"][..]), ("loads", loads, &[])] {
+        let source = at(&format!("{name}.c"));
+        std::fs::write(&source, code).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-fomit-frame-pointer"]).args(options).arg("-o").arg(at(name)).arg(&source);
+        assert!(gcc.status().unwrap().success());
+    }
+    // One that ran before recording began.
+    let mut running = Command::new(at("loads")).arg(at("loaded")).spawn().unwrap();
+    let pid = running.id().to_string();
+    let record = |dir: &str, words: &[&std::ffi::OsStr]| {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_pagelab"));
+        let recorded =
+            record.args(["record", "--observe", "tasks,cpu", "-o"]).arg(at(dir)).args(words).output().unwrap();
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        let all = document(&at(dir), &["--comm", "loads"]);
+        let (selected, total) = (all["samples_selected"].as_u64().unwrap(), counts(&all, "outer").1);
+        assert!(selected > 30 && total * 10 >= selected * 8, "{dir}: {total} of {selected}");
+    };
+    record("found", &["-p".as_ref(), pid.as_ref()]);
+    assert!(running.wait().unwrap().success());
+    record("started", &["--".as_ref(), at("loads").as_os_str(), at("loaded").as_os_str()]);
+}
+
 /// How often the tree was sampled, as the manifest says it and as the samples show it: their weight is a period.
 fn frequency(tmp: &TempDir, name: &str, words: &[&str]) -> (f64, f64, String) {
     let dir = tmp.path().join(name);

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pagelab_host::scheduling::step_back;
 use pagelab_observe::bpf::{BpfWatcher, Event, TaskOp};
 use pagelab_observe::feed::Feed;
 use pagelab_observe::metrics::{Emit, Sampler};
-use pagelab_host::scheduling::step_back;
 use pagelab_observe::streams::Stream;
 use pagelab_observe::tree::Tree;
 pub(crate) use pagelab_observe::watcher::monotonic_ns;

@@ -331,7 +331,8 @@ mod tests {
                     let cache = ReadCache::new(std::io::Cursor::new(bytes));
                     let left = Cell::new(HEADER_BYTES_MAX + UNWIND_BYTES_MAX as u64);
                     // A parser of others may panic, which costs the file its names.
-                    let found = guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, false));
+                    let found =
+                        guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, false));
                     panics += usize::from(found.is_none());
                     if let Some((image, _)) = &found.flatten() {
                         let _ = (image.address(u64::MAX), image.address(0), image.address_of_code(u64::MAX, u64::MAX));

@@ -213,7 +213,8 @@ impl Watcher for StackWatcher {
         }
         if !observer.follows_maps() {
             // Without it stacks are those of what was mapped when an address space was looked at first.
-            let opened = CodeMappings::open().inspect_err(|error| tracing::warn!("mappings of code are not seen: {error}"));
+            let opened =
+                CodeMappings::open().inspect_err(|error| tracing::warn!("mappings of code are not seen: {error}"));
             self.code = opened.ok();
         }
         let stacks = Stacks::new(self.options.unwinding, target.pid);
