@@ -8,6 +8,8 @@ of neighbouring blocks, with a 95 % interval by Student's t on logarithms, adjus
 which costs three times as many starts. In a block with the agent a trigger fires once; once the agent and its recorders are killed and
 started again; memory and disk are looked at all the time.
 
+What was seen in each second is left in out/agent/pgbench.json.
+
 Exit status 1 if something was promised that is not so. The bound on the slowdown holds in the long form; the short one prints it.
 """
 
@@ -164,6 +166,9 @@ def judged(found, folder, program, minutes):
     """What was promised, one after another: words, and whether it is so."""
     slow = slowdown(found["tps"], found["speed"], found["begins"], found["order"], found["every"], SETTLE_S)
     words_of = {name: "{:.4f} ({:.4f} to {:.4f})".format(*slow[name]) for name in ("adjusted", "measured", "machine")}
+    left = pathlib.Path("out/agent/pgbench.json")
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_text(json.dumps({**{key: found[key] for key in ("on", "every", "begins", "order")}, **slow}))
     metrics, watch = found["metrics"], found["watch"]
     windows = [path for path in folder.glob("20*/*.rec") if not path.parent.name.startswith("2026-01-01")]
     documents = {path: manifest(path) for path in windows}

@@ -67,7 +67,8 @@ def in_pairs(means, order):
 
 def slowdown(tps, speed, begins, order, every, settle):
     """`tps` as (end of the second, transactions in it). Ratio and interval, adjusted and as measured; of these, what the machine's own
-    speed made; the part of the variance within blocks that it explains; transactions a second of each block."""
+    speed made; the part of the variance within blocks that it explains; transactions a second of each block; and all that it comes
+    from, second by second, to be looked at in other ways."""
     ends = [end for end, value in tps if value > 0]
     load = numpy.log([value for _, value in tps if value > 0])
     speeds = speed.by_second(ends)
@@ -88,4 +89,5 @@ def slowdown(tps, speed, begins, order, every, settle):
         "machine": interval(in_pairs(speed_means @ slopes, order)),
         "explained": 1 - rest.var() / within.var(),
         "tps": [math.exp(mean) for mean in load_means],
+        "seconds": [{"end": end, "log_tps": one, "log_speeds": list(row)} for end, one, row in zip(numpy.array(ends)[used], load, speeds)],
     }

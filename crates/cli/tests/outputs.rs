@@ -23,6 +23,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "crates/host/src/guard/",
         "journals below a held descriptor, with openat and O_NOFOLLOW; /proc and cgroup files of its own",
     ),
+    ("crates/host/src/scheduling.rs", "/proc/self/autogroup"),
     ("crates/host/src/testing.rs", "a tree for tests"),
     ("crates/residency/src/testing.rs", "a tree for tests"),
     ("crates/mapping/src/lib.rs", "an example in the manual"),

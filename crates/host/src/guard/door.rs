@@ -45,13 +45,35 @@ pub trait Door: Send {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelDoor;
 
+/// Pages of a pool of huge pages that are both free and surplus, if there are any.
+///
+/// The kernel leaves such pages behind where a pool is made smaller while a process that uses it ends: it lets go of the lock
+/// between taking out free pages and declaring the rest surplus (mm/hugetlb.c, `set_max_huge_pages`), and what is given back in
+/// between stays allocated until somebody uses the pool again.
+fn idle_surplus(key: &str) -> Option<u64> {
+    settings::known(key).ok().filter(|info| info.def.form == Form::Pool && key.ends_with(".nr_hugepages"))?;
+    let path = path_of(key).ok()?;
+    let pages = |name: &str| -> Option<u64> {
+        std::fs::read_to_string(Path::new(&path).with_file_name(name)).ok()?.trim().parse().ok()
+    };
+    Some(pages("free_hugepages")?.min(pages("surplus_hugepages")?)).filter(|idle| *idle > 0)
+}
+
 impl Door for KernelDoor {
     fn get(&mut self, root: &Path, key: &str) -> Result<String, SettingError> {
         settings::read(root, key)
     }
 
     fn put(&mut self, root: &Path, key: &str, value: &str) -> io::Result<()> {
-        self.put_bytes(root, key, format!("{value}\n").as_bytes())
+        self.put_bytes(root, key, format!("{value}\n").as_bytes())?;
+        match idle_surplus(key).zip(value.trim().parse::<u64>().ok()) {
+            // Taken into the pool, they go with it.
+            Some((idle, pages)) => {
+                self.put_bytes(root, key, format!("{}\n", pages + idle).as_bytes())?;
+                self.put_bytes(root, key, format!("{value}\n").as_bytes())
+            }
+            None => Ok(()),
+        }
     }
 
     fn append(&mut self, journal: &mut File, line: &[u8]) -> io::Result<()> {
