@@ -4,9 +4,9 @@
 pgbench makes transactions (two clients, TPC-B-like, scale 10) for MINUTES (30; at least 3) on a cluster of its own in PLACE (/dev/shm: a
 disk has ups and downs of its own). One agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn
 for each pair, the agent is paused by DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs
-of neighbouring blocks, with a 95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20 minutes periods are of 20 s with the same duty cycle,
-which costs three times as many starts. In a block with the agent a trigger fires once; once the agent and its recorders are killed and
-started again; memory and disk are looked at all the time.
+of neighbouring blocks, with a 95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20
+minutes periods are of 20 s with the same duty cycle, which costs three times as many starts. In a block with the agent a trigger fires
+once; once the agent and its recorders are killed and started again; memory and disk are looked at all the time.
 
 What was seen in each second is left in out/agent/pgbench.json.
 
@@ -110,10 +110,9 @@ def measure(program, minutes, place, folder):
     order = blocks(pairs, random.Random(1))
     keep = folder.parent / "keep"
     words = ["--on", f"{on:.4f}", "--every", every, "--keep-size", f"{KEEP_MIB}M", "--keep-days", 36500, "--trigger", f"file:{keep}", "--trigger-every", 5]
-    if minutes < 20:
-        # Three times as many starts are no fair load for the bound.
-        words += ["--max-cpu-pct", 10]
+    # Three times as many starts are no fair load for the bound.
     cap = 1 if minutes >= 20 else 10
+    words += ["--max-cpu-pct", cap]
     filled(folder, words, program)
     cluster, speed, watch, tps, said = Cluster(place), Speed(folder.parent), Watch(folder), [], []
     pause = folder / "pause"

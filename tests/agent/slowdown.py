@@ -23,10 +23,10 @@ class Speed:
         self.folder = pathlib.Path(folder)
         program = self.folder / "speed"
         subprocess.run(["gcc", "-O1", "-o", program, pathlib.Path(__file__).with_name("speed.c")], check=True)
-        self.places = [self.folder / f"speed-{cpu}" for cpu in sorted(os.sched_getaffinity(0))]
-        self.running = []
-        for place, cpu in zip(self.places, sorted(os.sched_getaffinity(0))):
-            with place.open("w") as out:
+        self.places, self.running = [], []
+        for cpu in sorted(os.sched_getaffinity(0)):
+            self.places.append(self.folder / f"speed-{cpu}")
+            with self.places[-1].open("w") as out:
                 self.running.append(subprocess.Popen([program, str(cpu)], stdout=out))
 
     def stop(self):
