@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use crate::child::{Ended, Programs, Running};
 use crate::config::{Config, Target};
 use crate::cost::{Cap, Sample};
-use crate::flight::{Answer, CLOSE_NICE, Deck, Event, keep_left};
+use crate::flight::{Answer, Deck, Event, keep_left, record_words};
 use crate::journal::Memory;
 use crate::metrics::Metrics;
 use crate::notify::Notify;
@@ -486,8 +486,6 @@ impl<'a> Agent<'a> {
         let on_ns = ns(config.on) as f64;
         let label =
             format!("{LABEL}{} of every {} (duty cycle {:.4})", duration(on_ns), duration(every_ns), on_ns / every_ns);
-        let mut words: Vec<OsString> = ["record", "-q", "--close-nice", CLOSE_NICE, "-o"].map(Into::into).into();
-        words.push(out.into());
         let options = [
             ("--label", label),
             ("--observe", config.observe.clone()),
@@ -496,10 +494,7 @@ impl<'a> Agent<'a> {
             ("--duration", config.on.as_secs_f64().to_string()),
             ("--max-size", config.recording_bytes().to_string()),
         ];
-        words.extend(options.into_iter().flat_map(|(option, value)| [option.into(), value.into()]));
-        words.extend(["--best-effort", "--bpf-stats"].map(Into::into));
-        words.extend(target_words(&config.target));
-        words
+        record_words(out, options, target_words(&config.target))
     }
 
     fn step_flight(&mut self, now: Now, signalled: bool) {

@@ -30,7 +30,7 @@ const CLOSING_NS: i64 = 60 * S;
 const SLACK_NS: i64 = S;
 /// Nice value at which recorders close their recordings: it takes a quarter of a second of a processor, which is what it has of a full
 /// machine in five.
-pub(crate) const CLOSE_NICE: &str = "10";
+const CLOSE_NICE: &str = "10";
 /// Pause before a recorder that ended by itself is started again; twice as long each time.
 const FIRST_PAUSE_NS: i64 = 10 * S;
 const LONGEST_PAUSE_NS: i64 = 900 * S;
@@ -318,8 +318,6 @@ impl Deck {
         let Flight { before, after, observe, frequency_hz, ring_bytes, .. } = &self.config;
         let last_ns = Self::ns(*before) + Self::ns(*after) + SLACK_NS;
         let last_s = last_ns as f64 / S as f64;
-        let mut words: Vec<OsString> = ["record", "-q", "--close-nice", CLOSE_NICE, "-o"].map(Into::into).into();
-        words.push(out.into());
         let options = [
             ("--label", format!("{LABEL}flight recorder, the last {}", duration(last_ns as f64))),
             ("--observe", observe.clone()),
@@ -328,10 +326,7 @@ impl Deck {
             ("--last", last_s.to_string()),
             ("--metrics-every", "1".to_owned()),
         ];
-        words.extend(options.into_iter().flat_map(|(option, value)| [option.into(), value.into()]));
-        words.extend(["--best-effort", "--bpf-stats"].map(Into::into));
-        words.extend(self.target.iter().cloned());
-        words
+        record_words(out, options, self.target.iter().cloned())
     }
 
     fn note_cost(&mut self, ended: &Ended, store: &Store, name: &str) {
@@ -374,6 +369,20 @@ impl Deck {
             closing.flying.running.kill();
         }
     }
+}
+
+/// The words of a recorder, of a window or a flight recorder.
+pub(crate) fn record_words<const N: usize>(
+    out: &Path,
+    options: [(&str, String); N],
+    target: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["record", "-q", "--close-nice", CLOSE_NICE, "-o"].map(Into::into).into();
+    words.push(out.into());
+    words.extend(options.into_iter().flat_map(|(option, value)| [option.into(), value.into()]));
+    words.extend(["--best-effort", "--bpf-stats"].map(Into::into));
+    words.extend(target);
+    words
 }
 
 /// Puts a recording that ended to the triggered ones, with the trigger in its label. Its name there.
