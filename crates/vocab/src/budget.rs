@@ -108,26 +108,53 @@ pub fn names_of_places(newest: &BTreeSet<String>) -> BTreeSet<&'static str> {
     anchors().filter(asked).flat_map(|anchor| anchor.names.iter().copied()).collect()
 }
 
+/// Looks for the anchors among the functions of a kernel, one by one.
+pub struct AnchorSearch {
+    wanted: HashSet<&'static str>,
+    here: HashSet<&'static str>,
+    functions: usize,
+}
+
+/// The names of each place that is looked for.
+fn places() -> impl Iterator<Item = &'static [&'static str]> {
+    anchors().map(|anchor| anchor.names).chain([&FAULT_ENTRIES[..]])
+}
+
+impl Default for AnchorSearch {
+    fn default() -> Self {
+        Self { wanted: places().flatten().copied().collect(), here: HashSet::new(), functions: 0 }
+    }
+}
+
+impl AnchorSearch {
+    /// The kernel has the function `name`.
+    pub fn meet(&mut self, name: &str) {
+        self.functions += 1;
+        self.here.extend(self.wanted.get(mechanisms::plain_name(name)));
+    }
+
+    /// What was found among them.
+    pub fn found(&self) -> AnchorsFound {
+        let is_here = |names: &[&str]| names.iter().any(|name| self.here.contains(name));
+        let needed = anchors().filter(|anchor| !anchor.optional).map(|anchor| anchor.names);
+        let optional: Vec<&Anchor> = anchors().filter(|anchor| anchor.optional).collect();
+        AnchorsFound {
+            functions: self.functions,
+            missing: needed.chain([&FAULT_ENTRIES[..]]).filter(|names| !is_here(names)).collect(),
+            optional: optional.len(),
+            optional_here: optional.iter().filter(|anchor| is_here(anchor.names)).count(),
+            absent: places().filter(|names| !is_here(names)).filter_map(|names| names.first().copied()).collect(),
+        }
+    }
+}
+
 /// Looks for the anchors among the functions of `/proc/kallsyms`, given as its text.
 pub fn anchors_in(kallsyms: &str) -> AnchorsFound {
-    let places = || anchors().map(|anchor| anchor.names).chain([&FAULT_ENTRIES[..]]);
-    let wanted: HashSet<&str> = places().flatten().copied().collect();
-    let mut here: HashSet<&str> = HashSet::new();
-    let mut functions = 0;
+    let mut search = AnchorSearch::default();
     for name in kallsyms.lines().filter_map(|line| line.split_whitespace().nth(2)) {
-        functions += 1;
-        here.extend(wanted.get(mechanisms::plain_name(name)));
+        search.meet(name);
     }
-    let is_here = |names: &[&str]| names.iter().any(|name| here.contains(name));
-    let needed = anchors().filter(|anchor| !anchor.optional).map(|anchor| anchor.names);
-    let optional: Vec<&Anchor> = anchors().filter(|anchor| anchor.optional).collect();
-    AnchorsFound {
-        functions,
-        missing: needed.chain([&FAULT_ENTRIES[..]]).filter(|names| !is_here(names)).collect(),
-        optional: optional.len(),
-        optional_here: optional.iter().filter(|anchor| is_here(anchor.names)).count(),
-        absent: places().filter(|names| !is_here(names)).filter_map(|names| names.first().copied()).collect(),
-    }
+    search.found()
 }
 
 /// Waits of a kind, told by the first function from the innermost outwards that is one of theirs.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::frame::Frame;
+use super::kallsyms;
 use pagelab_vocab::units::hexadecimal;
 
 /// The running kernel.
@@ -45,8 +46,7 @@ impl Kernel {
 
     /// Finds the function in which tasks leave the CPU; it takes some ten milliseconds.
     pub(super) fn find_schedule(&mut self, root: &Path) {
-        let symbols = std::fs::read_to_string(root.join("proc/kallsyms")).unwrap_or_default();
-        self.schedule = extent(&symbols, "__schedule").unwrap_or_default();
+        self.schedule = kallsyms::extent(root, "__schedule").unwrap_or_default();
     }
 
     /// How many innermost frames of a task that leaves the CPU are the recorder's own probe. 0 if that is not known.
@@ -78,14 +78,6 @@ fn text_symbol(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace();
     let addr = u64::from_str_radix(words.next()?, 16).ok()?;
     matches!(words.nth(1)?, "_text" | "_stext").then_some(addr)
-}
-
-/// From the address of a function to that of the next symbol in `/proc/kallsyms`; none where addresses are hidden.
-fn extent(symbols: &str, function: &str) -> Option<Range<u64>> {
-    let mut lines = symbols.lines().skip_while(|line| line.split_whitespace().nth(2) != Some(function));
-    let mut address = || u64::from_str_radix(lines.next()?.split_whitespace().next()?, 16).ok();
-    let (start, end) = (address()?, address()?);
-    (start < end).then_some(start..end)
 }
 
 /// First address, end and name in a line of `/proc/modules`; none where addresses are hidden.
@@ -135,16 +127,7 @@ mod tests {
 
     #[test]
     fn what_looks_at_a_task_that_leaves_the_cpu_is_not_of_its_stack() {
-        let symbols =
-            "ffffffff821f84a0 T __sched_text_start\nffffffff821f8540 t __schedule\nffffffff821f94a0 T schedule\n";
-        let schedule = extent(symbols, "__schedule").expect("it is there");
-        assert_eq!(schedule, 0xffff_ffff_821f_8540..0xffff_ffff_821f_94a0);
-        assert_eq!(extent(symbols, "schedule"), None, "nothing says where the last one ends");
-        assert_eq!(
-            extent("0000000000000000 t __schedule\n0000000000000000 T schedule\n", "__schedule"),
-            None,
-            "hidden"
-        );
+        let schedule = 0xffff_ffff_821f_8540..0xffff_ffff_821f_94a0;
         let kernel = Kernel { schedule, ..Kernel::default() };
         assert_eq!(kernel.own_frames(&[1, 2, 0xffff_ffff_821f_8600, 0xffff_ffff_821f_9500]), 2);
         assert_eq!(kernel.own_frames(&[1, 2, 3]), 0);

@@ -13,6 +13,7 @@ mod cfi;
 mod frame;
 mod hostile;
 mod jit;
+mod kallsyms;
 mod kernel;
 mod modules;
 mod namer;
@@ -40,6 +41,7 @@ use crate::cpu::{Sample, Unwinding as Mode};
 use crate::perf::code::CodeMapping;
 use crate::process::MapsLine;
 use kernel::Kernel;
+pub use symbols::Names;
 use modules::{MappedAt, Module, Modules};
 use places::{Meaning, Places};
 use spaces::{Mapped, Space};
@@ -531,8 +533,8 @@ impl Stacks {
         self.unwinding.hits
     }
 
-    /// Looks up the names of all frames: what each of the ids given out so far became, innermost first.
-    pub fn name_all(&mut self) -> HashMap<u64, Vec<Frame>> {
+    /// Looks up the names of all frames.
+    pub fn name_all(&mut self) -> Names {
         symbols::name_all(&mut self.modules, &self.kernel, &self.frames)
     }
 }

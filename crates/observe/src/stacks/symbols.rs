@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
+use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{Input, Sym, Symbolizer};
 use object::{Object, ObjectSymbol, ReadCache};
+use pagelab_vocab::budget::AnchorsFound;
 
 use super::frame::Frame;
 use super::hostile;
+use super::kallsyms::Functions as KernelFunctions;
 use super::kernel::Kernel;
 use super::modules::{Module, Modules};
 use super::namer::{self, Function, Functions};
@@ -27,20 +31,24 @@ struct Wanted {
     bare: Vec<Frame>,
 }
 
-/// The result for each frame, by its id while recording.
-pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<Key, u64>) -> HashMap<u64, Vec<Frame>> {
+/// What was looked up at the end.
+pub struct Names {
+    /// What each frame became, innermost function first, by its id while recording.
+    pub frames: HashMap<u64, Vec<Frame>>,
+    /// The anchors that the kernel has; none if its functions cannot be read.
+    pub anchors: Option<AnchorsFound>,
+}
+
+pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<Key, u64>) -> Names {
     let mut by_module: HashMap<u32, Vec<(Key, u64)>> = HashMap::new();
     for (key, id) in frames {
         by_module.entry(key.module).or_default().push((*key, *id));
     }
     let mut named = HashMap::with_capacity(frames.len());
     let mut in_files = Vec::new();
+    let in_kernel = by_module.remove(&KERNEL).unwrap_or_default();
+    let anchors = name_kernel(kernel, &in_kernel, &mut named);
     for (module, keys) in by_module {
-        let keys: Vec<(Key, u64)> = keys;
-        if module == KERNEL {
-            name_kernel(kernel, &keys, &mut named);
-            continue;
-        }
         modules.jit_budget().renew();
         match modules.get_mut(module) {
             Some(Module::Elf(_)) => in_files.push(wanted(modules, module, &keys)),
@@ -56,7 +64,7 @@ pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<
         }
     }
     name_files(modules, in_files, &mut named);
-    named
+    Names { frames: named, anchors }
 }
 
 fn wanted(modules: &mut Modules, module: u32, keys: &[(Key, u64)]) -> Wanted {
@@ -120,24 +128,38 @@ fn symbolizer() -> Symbolizer {
     Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).enable_demangling(true).build()
 }
 
-fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], named: &mut HashMap<u64, Vec<Frame>>) {
+/// Names the frames of the kernel, and looks for its anchors.
+fn name_kernel(
+    kernel: &Kernel,
+    keys: &[(Key, u64)],
+    named: &mut HashMap<u64, Vec<Frame>>,
+) -> Option<AnchorsFound> {
+    let addrs: Vec<u64> = keys.iter().map(|(key, _)| key.offset).collect();
+    let functions = match KernelFunctions::find(Path::new("/"), &addrs) {
+        Ok(functions) => functions,
+        Err(error) => {
+            tracing::warn!("the kernel's functions cannot be read of /proc/kallsyms: {error}");
+            return None;
+        }
+    };
     let symbolizer = symbolizer();
-    let source = Source::Kernel(source::Kernel { debug_syms: false, ..source::Kernel::default() });
-    for keys in keys.chunks(BATCH) {
-        let addrs: Vec<u64> = keys.iter().map(|(key, _)| key.offset).collect();
-        let found = match symbolizer.symbolize(&source, Input::AbsAddr(&addrs)) {
+    let kallsyms = MaybeDefault::Some(functions.path());
+    let source = Source::Kernel(source::Kernel { kallsyms, debug_syms: false, ..source::Kernel::default() });
+    for (keys, addrs) in keys.chunks(BATCH).zip(addrs.chunks(BATCH)) {
+        let found = match symbolizer.symbolize(&source, Input::AbsAddr(addrs)) {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(
                     "symbols of the kernel cannot be had: {error:#}; try: sysctl kernel.kptr_restrict=1 as root"
                 );
-                return;
+                break;
             }
         };
         for ((key, id), symbol) in keys.iter().zip(found) {
             named.insert(*id, frames_of(functions_of(symbol.as_sym()), &kernel.frame(key.offset)));
         }
     }
+    Some(functions.anchors)
 }
 
 /// The functions of addresses in a file; none if nothing can be looked up in it. Runs in a process of its own.

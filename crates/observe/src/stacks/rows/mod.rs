@@ -11,7 +11,7 @@ mod tasks;
 mod waits;
 
 use pagelab_recording::RecordingWriter;
-use pagelab_vocab::budget::{AnchorsFound, anchors_in};
+use pagelab_vocab::budget::AnchorsFound;
 use serde_json::{Value, json};
 
 use super::Stacks;
@@ -20,6 +20,7 @@ use crate::cpu::{ProfileOptions, Unwinding};
 use crate::perf::code::{CodeMapping, CodeMappings};
 use crate::streams::Stream;
 use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
+use naming::Naming;
 use samples::Samples;
 use tasks::TaskRows;
 
@@ -274,7 +275,7 @@ impl Watcher for StackWatcher {
     fn finish(&mut self, closing: &mut Closing<'_>) {
         let Some(stacks) = &mut self.stacks else { return };
         let (named, reason) = match naming::name(stacks, closing) {
-            Ok(counts) => (Some(counts), None),
+            Ok(naming) => (Some(naming), None),
             Err(error) => (None, Some(format!("frames have no symbols: {error}"))),
         };
         let unwinding = match self.options.unwinding {
@@ -284,7 +285,8 @@ impl Watcher for StackWatcher {
         };
         let told = json!({
             "unwinding": unwinding, "known_from_earlier": stacks.hits(),
-            "frames": named.map(|(_, all)| all), "frames_named": named.map(|(named, _)| named),
+            "frames": named.as_ref().map(|naming| naming.frames),
+            "frames_named": named.as_ref().map(|naming| naming.named),
             "frames_unnamed_reason": reason,
         });
         let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency));
@@ -294,9 +296,7 @@ impl Watcher for StackWatcher {
             }
         }
         // Comparisons between kernels leave out what one of them has not; a hidden list tells nothing.
-        if named.is_some_and(|(named, _)| named > 0)
-            && let Ok(kallsyms) = std::fs::read_to_string("/proc/kallsyms")
-            && let AnchorsFound { absent, missing, .. } = anchors_in(&kallsyms)
+        if let Some(Naming { named: 1.., anchors: Some(AnchorsFound { absent, missing, .. }), .. }) = named
             && missing.is_empty()
         {
             closing.note("anchors_absent", absent);

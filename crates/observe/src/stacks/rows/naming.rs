@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use pagelab_recording::tables::{FramesRow, StacksRow};
 use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
+use pagelab_vocab::budget::AnchorsFound;
 
-use crate::stacks::{Frame, Stacks, stack_id};
+use crate::stacks::{Frame, Names, Stacks, stack_id};
 use crate::watcher::Closing;
 
 /// Stacks that are given new ids between two parts of the table, so that few of them are in memory.
@@ -34,9 +35,18 @@ fn push_frame(frame_id: u64, frame: &Frame, writer: &mut RecordingWriter) {
     });
 }
 
-/// Looks up the names of all frames and writes frames and stacks as they are with names. Gives the number of frames that
-/// could be named, and of all.
-pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<(usize, usize)> {
+/// What came of looking up names.
+pub(super) struct Naming {
+    /// Frames that have one.
+    pub named: usize,
+    /// All of them.
+    pub frames: usize,
+    /// The anchors that the kernel has; none if its functions cannot be read.
+    pub anchors: Option<AnchorsFound>,
+}
+
+/// Looks up the names of all frames and writes frames and stacks as they are with names.
+pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_recording::Result<Naming> {
     // The rows written so far are read back: a recording of any length has its stacks on disk, not in memory. Looking
     // up names takes root's rights, writing them those of the recording's owner.
     let (writer, flush) = (&mut *closing.writer, closing.flush);
@@ -44,7 +54,8 @@ pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_re
     let recording = Recording::open(writer.dir())?;
     let (mut became, mut finals) = (HashMap::new(), HashSet::new());
     let mut named = 0;
-    for (old, frames) in stacks.name_all() {
+    let Names { frames, anchors } = stacks.name_all();
+    for (old, frames) in frames {
         named += usize::from(frames.iter().any(|frame| frame.symbol.is_some()));
         let ids: Vec<u64> = frames.iter().map(Frame::id).collect();
         for (id, frame) in ids.iter().zip(&frames) {
@@ -71,5 +82,5 @@ pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_re
     })?;
     flushed?;
     writer.set_named_stacks(changes);
-    Ok((named, became.len()))
+    Ok(Naming { named, frames: became.len(), anchors })
 }
