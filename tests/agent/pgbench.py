@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What the agent costs a database, and whether it keeps its promises: tests/agent/pgbench.py PAGELAB [MINUTES] [PLACE]   (root)
 
-pgbench makes transactions (two clients, TPC-B-like, scale 10) for MINUTES (30; at least 3) on a cluster of its own in PLACE (/dev/shm: a
-disk has ups and downs of its own). One agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn
-for each pair, the agent is paused by DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs
-of neighbouring blocks, with a 95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20
-minutes periods are of 20 s with the same duty cycle, which costs three times as many starts. In a block with the agent a trigger fires
-once; once the agent and its recorders are killed and started again; memory and disk are looked at all the time.
+pgbench makes transactions (TPC-B-like, scale 10; a client and its server process on each processor, which have nothing left of it) for
+MINUTES (30; at least 3) on a cluster of its own in PLACE (/dev/shm: a disk has ups and downs of its own), without vacuum and checkpoints.
+One agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn for each pair, the agent is paused
+by DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs of neighbouring blocks, with a
+95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20 minutes periods are of 20 s with
+the same duty cycle, which costs three times as many starts. In a block with the agent a trigger fires once; once the agent and its
+recorders are killed and started again; memory and disk are looked at all the time.
 
 What was seen in each second is left in out/agent/pgbench.json.
 
@@ -31,6 +32,10 @@ from slowdown import Speed, slowdown
 SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
 # Seconds after a switch that count for neither side: recorders close, and begin.
 SETTLE_S = 3
+# Seconds of load before the first block: it is a fifth faster then.
+WARM_UP_S = 60
+# Checkpoints, and vacuum once a minute, take a third of the transactions for some seconds, now of the one side and now of the other.
+SETTINGS = ["listen_addresses=", "autovacuum=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=4GB"]
 AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
 
 
@@ -42,7 +47,7 @@ class Cluster:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pagelab-agent-pg-", dir=place))
         shutil.chown(self.dir, "postgres", "postgres")
         self.run("initdb", "--no-sync", "-A", "trust", "-D", self.dir / "cluster")
-        self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-l", self.dir / "log", "-o", f"-k {self.dir} -c listen_addresses=", "start")
+        self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-l", self.dir / "log", "-o", f"-k {self.dir} " + " ".join(f"-c {setting}" for setting in SETTINGS), "start")
         self.run("pgbench", "-h", self.dir, "-i", "-q", "-s", "10", "postgres")
 
     def words(self, program, *words):
@@ -51,15 +56,27 @@ class Cluster:
     def run(self, *words):
         subprocess.run(self.words(*words), cwd="/", check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
-    def bench(self, seconds, tps):
-        """Runs pgbench; puts (end of the second, transactions a second) into `tps` as they come."""
-        words = self.words("pgbench", "-h", self.dir, "-c", 2, "-j", 2, "-T", seconds, "-P", 1, "--progress-timestamp", "postgres")
-        bench = subprocess.Popen(words, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    def bench(self, cpu, seconds, tps):
+        """Runs pgbench with one client on `cpu`; puts (end of the second, transactions in it) into `tps` as they come."""
+        words = self.words("pgbench", "-h", self.dir, "-c", 1, "-T", seconds, "-P", 1, "--progress-timestamp", "postgres")
+        name = f"pagelab-cpu-{cpu}"
+        bench = subprocess.Popen(["taskset", "-c", str(cpu), *words], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "PGAPPNAME": name})
+        os.sched_setaffinity(self.server_process(name), {cpu})
         for line in bench.stderr:
             if line.startswith("progress: "):
                 fields = line.split()
                 tps.append((float(fields[1]), float(fields[3])))
         bench.wait()
+
+    def server_process(self, application):
+        """Process that serves `application`."""
+        asked = self.words("psql", "-h", self.dir, "-At", "-c", f"select pid from pg_stat_activity where application_name = '{application}'", "postgres")
+        for _ in range(50):
+            found = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=True).stdout.split()
+            if found:
+                return int(found[0])
+            time.sleep(0.05)
+        raise SystemExit(f"found no server process of {application} in 2.5 s: pgbench did not connect")
 
     def close(self):
         self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-m", "immediate", "stop")
@@ -114,7 +131,7 @@ def measure(program, minutes, place, folder):
     cap = 1 if minutes >= 20 else 10
     words += ["--max-cpu-pct", cap]
     filled(folder, words, program)
-    cluster, speed, watch, tps, said = Cluster(place), Speed(folder.parent), Watch(folder), [], []
+    cluster, speed, watch, tps, said = Cluster(place), Speed(folder.parent), Watch(folder), {cpu: [] for cpu in sorted(os.sched_getaffinity(0))}, []
     pause = folder / "pause"
     pause.touch()
     agent = Agent(program, folder, *words)
@@ -122,9 +139,11 @@ def measure(program, minutes, place, folder):
     watch.start()
     metrics = {}
     try:
-        begins = math.ceil((time.time() + 3) / every) * every
-        bench = threading.Thread(target=cluster.bench, args=(int(begins - time.time() + len(order) * every + 2), tps), daemon=True)
-        bench.start()
+        begins = math.ceil((time.time() + WARM_UP_S) / every) * every
+        seconds = int(begins - time.time() + len(order) * every + 2)
+        benches = [threading.Thread(target=cluster.bench, args=(cpu, seconds, of_cpu), daemon=True) for cpu, of_cpu in tps.items()]
+        for bench in benches:
+            bench.start()
         with_it = [number for number, runs in enumerate(order) if runs]
         fires, kills = with_it[len(with_it) // 3], with_it[2 * len(with_it) // 3]
         for number, runs in enumerate(order):
@@ -145,7 +164,8 @@ def measure(program, minutes, place, folder):
                 watch.pid = agent.pid
         time.sleep(max(0, begins + len(order) * every - time.time()))
         pause.touch()
-        bench.join(timeout=60)
+        for bench in benches:
+            bench.join(timeout=60)
         time.sleep(3)
         watch.ends = True
         for key, value in agent.metrics().items():
