@@ -161,7 +161,7 @@ fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mu
     let named = stacks.name_all();
     let frames = |id: Option<u64>| -> Vec<Frame> {
         let ids = id.and_then(|id| rows.get(&id)).cloned().unwrap_or_default();
-        ids.iter().flat_map(|id| named.get(id).cloned().unwrap_or_default()).collect()
+        ids.iter().flat_map(|id| named.frames.get(id).cloned().unwrap_or_default()).collect()
     };
     let resolved = |(ts, task_id, ids, returned_from): &(u64, u32, StackIds, Option<ReturnedFrom>)| Sampled {
         ts: *ts,
