@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::rules::{Confidence, Finding, SettingSubject, SideName, follow_up, not_decided};
+use pagelab_host::process::ProcessSettings;
 use pagelab_recording::Manifest;
 use pagelab_recording::set::SetJson;
 use pagelab_vocab::settings;
@@ -97,6 +98,9 @@ impl Subject {
         if info.is_none() {
             return Err(format!("{} cannot be set in a plan", setting.key));
         }
+        if self.plan.lab.is_none() {
+            values.iter().copied().flatten().try_for_each(|value| can_be_given(&setting.key, value))?;
+        }
         let side = |name: &str, value: &Option<String>| -> Result<Variant, String> {
             let value =
                 value.clone().ok_or_else(|| format!("{} is not set on a side: its value is not known", setting.key))?;
@@ -115,6 +119,15 @@ impl Subject {
         plan.decoys = None;
         plan.seed = None;
         Ok(plan)
+    }
+}
+
+/// Whether a process can have the mount option to itself. Where nothing is mounted yet, `prepare` may do so.
+fn can_be_given(key: &str, value: &str) -> Result<(), String> {
+    let Ok(settings) = ProcessSettings::from_pairs([(key, value)]) else { return Ok(()) };
+    match settings.prepare_mounts() {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Err(error.to_string()),
+        _ => Ok(()),
     }
 }
 
@@ -229,6 +242,15 @@ mod tests {
         let said = rounds(30.0, Some(10.0)).expect_err("three rounds are too few");
         assert!(said.contains("found 30 s") && said.contains("needed 50 s"), "{said}");
         assert!(rounds(30.0, None).is_err());
+    }
+
+    #[test]
+    fn options_of_a_file_system_are_not_toggled() {
+        let why = can_be_given("mount./proc.options", "rw,sync").expect_err("every process would see it");
+        assert!(why.contains("sync"), "{why}");
+        assert_eq!(can_be_given("mount./proc.options", "noatime"), Ok(()));
+        assert_eq!(can_be_given("mount./not/yet.options", "noatime"), Ok(()), "`prepare` may mount it");
+        assert_eq!(can_be_given("thp.enabled", "never"), Ok(()), "the guard sees to it");
     }
 
     #[test]

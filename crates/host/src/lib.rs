@@ -6,6 +6,7 @@
 //! - [`process`]: settings of one process (environment, resource limits, huge pages on or off), applied between fork
 //!   and exec; they end with the process.
 //! - [`run_groups`]: control groups of a run's own, for its limits; they end with the run.
+//! - [`run_mounts`]: mount options of a run's own, in its mount namespace; they end with the run, too.
 //! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
 //! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
 //! - [`signals`]: handlers of signals that ask to end, and which of them are echoes.
@@ -57,6 +58,7 @@ mod limits;
 pub mod own;
 pub mod process;
 pub mod run_groups;
+pub mod run_mounts;
 pub mod scheduling;
 pub mod settings;
 pub mod signals;

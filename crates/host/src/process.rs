@@ -3,7 +3,8 @@
 //! [`ProcessSettings::from_pairs`] checks everything before the run; [`ProcessSettings::apply_in_child`] makes the
 //! changes between fork and exec, where only async-signal-safe calls are allowed, so all is prepared beforehand. They
 //! end with the process: nothing has to be undone. Limits of control groups need groups of the run's own
-//! ([`ProcessSettings::make_groups`]), which the process is put into before it executes.
+//! ([`ProcessSettings::make_groups`]), which the process is put into before it executes; mount options need a mount namespace of its
+//! own ([`ProcessSettings::prepare_mounts`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,6 +15,7 @@ use pagelab_vocab::settings::{Scope, parse_size};
 use rustix::process::{Resource, Rlimit};
 
 use crate::run_groups::{GroupLimits, RunGroups};
+use crate::run_mounts::{MountOptions, RunMounts};
 use crate::scheduling::Scheduling;
 use crate::settings::{SettingError, known};
 
@@ -46,6 +48,7 @@ pub struct ProcessSettings {
     thp_disable: Option<ThpDisable>,
     scheduling: Scheduling,
     groups: GroupLimits,
+    mounts: MountOptions,
     pairs: BTreeMap<String, String>,
 }
 
@@ -70,7 +73,7 @@ const RESOURCES: &[(&str, Resource)] = &[
 ];
 
 impl ProcessSettings {
-    /// Takes `env.NAME`, `rlimit.NAME`, `task.NAME`, `cgroup.NAME` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
+    /// Takes `env.NAME`, `rlimit.NAME`, `task.NAME`, `cgroup.NAME`, `mount.PLACE.options` and `mm.thp_disable`. A limit is `N` (soft and hard), `SOFT:HARD`, either part
     /// `unlimited` or with a binary suffix (`64M`).
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, SettingError> {
         let mut settings = ProcessSettings::default();
@@ -123,6 +126,10 @@ impl ProcessSettings {
             if let Err(needed) = self.groups.take(name, value) {
                 return refuse(needed);
             }
+        } else if let Some(name) = info.key.strip_prefix("mount.") {
+            if let Err(needed) = self.mounts.take(name.strip_suffix(".options").unwrap_or(name), value) {
+                return refuse(needed);
+            }
         } else {
             self.thp_disable = Some(match value.trim() {
                 "0" => ThpDisable::No,
@@ -161,6 +168,14 @@ impl ProcessSettings {
     /// No hierarchy has the controller, or the kernel refuses a group or a value.
     pub fn make_groups(&self) -> io::Result<RunGroups> {
         RunGroups::make(Path::new("/"), &self.groups)
+    }
+
+    /// Looks at what the mounts of the process are to become; nothing without `mount.*` settings, and nothing is changed.
+    ///
+    /// # Errors
+    /// Nothing is mounted at a place, an option is its file system's, or this is not root.
+    pub fn prepare_mounts(&self) -> io::Result<RunMounts> {
+        self.mounts.prepare(Path::new("/"))
     }
 
     /// Gives a process its processors once more: entering another group with a cpuset may have taken them, before Linux 6.2.

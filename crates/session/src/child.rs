@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::run_groups::RunGroups;
+use pagelab_host::run_mounts::RunMounts;
 
 use crate::gate::{self, Numbers};
 
@@ -197,6 +198,7 @@ impl Child {
         let prepared = prepare(spec, &program).map_err(refused("preparing arguments"))?;
         let (gate_read, gate_write) = pipe().map_err(refused("pipe"))?;
         let (result_read, result_write) = pipe().map_err(refused("pipe"))?;
+        let mounts = spec.settings.prepare_mounts().map_err(refused("changing options of its mounts"))?;
         let groups = spec.settings.make_groups().map_err(refused("making its control groups"))?;
         let envp = null_ended(&prepared.envp);
         let recorder = rustix::process::getpid().as_raw_pid();
@@ -228,7 +230,7 @@ impl Child {
             }
             let waiting =
                 Waiting { argv: &argv, envp: &envp, numbers, small: small.as_ref().map(AsFd::as_fd), recorder };
-            let failed = in_child(spec, &prepared, &waiting);
+            let failed = in_child(spec, &prepared, &mounts, &waiting);
             end_with(&result_write, failed);
         }
         drop(pid_write);
@@ -250,6 +252,7 @@ impl Child {
         };
         // From here on dropping it ends the process at the gate, and reaps it.
         child.enter_groups(&spec.settings).map_err(refused("putting it into its control groups"))?;
+        mounts.check(child.pid()).map_err(refused("changing options of its mounts"))?;
         Ok(child)
     }
 
@@ -384,7 +387,7 @@ fn end_with(result: &OwnedFd, failed: i32) -> ! {
 }
 
 /// Runs in the forked child. Returns the errno of what failed; on success it does not return.
-fn in_child(spec: &ChildSpec, prepared: &Prepared, waiting: &Waiting<'_>) -> i32 {
+fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: &Waiting<'_>) -> i32 {
     let Waiting { argv, envp, numbers, small, recorder } = waiting;
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     // SAFETY: async-signal-safe calls on numbers and on memory prepared before the fork.
@@ -409,7 +412,8 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, waiting: &Waiting<'_>) -> i32
             return errno();
         }
     }
-    if let Err(error) = spec.settings.apply_in_child() {
+    // Limits and priorities come last: they may take the rights that a namespace needs.
+    if let Err(error) = mounts.apply_in_child().and_then(|()| spec.settings.apply_in_child()) {
         return error.raw_os_error().unwrap_or(libc::EIO);
     }
     // SAFETY: as above.

@@ -567,6 +567,33 @@ fn what_is_set_for_a_command_is_in_its_settings() {
     assert_eq!(found[0].2, "set for the command");
 }
 
+/// Asked is not got: what is recorded is what the process's own table of mounts has.
+#[test]
+fn mount_options_set_for_a_command_are_its_own() {
+    use pagelab_host::process::ProcessSettings;
+    let of_proc = || {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table of mounts");
+        table.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc")).expect("it is mounted").to_owned()
+    };
+    let before = of_proc();
+    let other = if before.contains("noatime") { "relatime" } else { "noatime" };
+    let made = record(Target::Command(vec!["true".into()]), |options| {
+        options.streams = StreamSet::parse("settings,faults").expect("streams");
+        options.process_settings = ProcessSettings::from_pairs([("mount./proc.options", other)]).expect("an option");
+    });
+    let mut found = None;
+    made.recording
+        .for_each::<SettingsRow>(|row| {
+            if row.at == "start" && row.key == "mount./proc.options" {
+                found = row.value.map(str::to_owned);
+            }
+        })
+        .expect("its settings can be read");
+    let found = found.expect("it is recorded");
+    assert!(found.split(',').any(|option| option == other), "{found}");
+    assert_eq!(of_proc(), before);
+}
+
 /// ru_maxrss outlives exec, and the command was forked from the recorder: `true` had used 24 MiB, and 16 faults that
 /// perf stat does not count.
 #[test]

@@ -41,10 +41,10 @@ use crate::cpu::{Sample, Unwinding as Mode};
 use crate::perf::code::CodeMapping;
 use crate::process::MapsLine;
 use kernel::Kernel;
-pub use symbols::Names;
 use modules::{MappedAt, Module, Modules};
 use places::{Meaning, Places};
 use spaces::{Mapped, Space};
+pub use symbols::Names;
 use unwind::{Place, Unwinding};
 
 /// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.

@@ -129,11 +129,7 @@ fn symbolizer() -> Symbolizer {
 }
 
 /// Names the frames of the kernel, and looks for its anchors.
-fn name_kernel(
-    kernel: &Kernel,
-    keys: &[(Key, u64)],
-    named: &mut HashMap<u64, Vec<Frame>>,
-) -> Option<AnchorsFound> {
+fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], named: &mut HashMap<u64, Vec<Frame>>) -> Option<AnchorsFound> {
     let addrs: Vec<u64> = keys.iter().map(|(key, _)| key.offset).collect();
     let functions = match KernelFunctions::find(Path::new("/"), &addrs) {
         Ok(functions) => functions,

@@ -89,8 +89,8 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Host "module.ramblk.fail_every" at "/sys/module/ramblk/parameters/fail_every", Some ["io"] : "One of so many requests to it fails; 0: none.";
     Host "module.ramblk.fail_seed" at "/sys/module/ramblk/parameters/fail_seed", Nil ["io"] : "Which one of them.";
 
-    ReadOnly "mount.<mountpoint>.options" at "/proc/<pid>/mountinfo", Some ["fs", "io", "writeback"]
-        : "Options of the mount and of its file system, sorted; the mount on top where several cover one place.";
+    Process "mount.<mountpoint>.options" at "options in /proc/<pid>/mountinfo; set by mount(2) in a mount namespace of its own", Some ["fs", "io", "writeback"]
+        : "Options of the mount and of its file system, sorted; the mount on top where several cover one place. A plan may set those of the mount: `noatime`, `relatime`, `strictatime`, `nodiratime`, `ro`, `nosuid`, `nodev`, `noexec`, `nosymfollow`. A list with `rw` or `ro` is whole: what it does not name is off.";
     ReadOnly "mount.<mountpoint>.fs" at "/proc/<pid>/mountinfo", Some ["fs", "io"] : "Type of the file system.";
     ReadOnly "mount.<mountpoint>.source" at "/proc/<pid>/mountinfo", Low ["fs", "io"] : "Device or what else is mounted.";
 };
