@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::options::{RecordingArgs, STREAMS_HELP, parse_percent, parse_seconds, parse_size, running_or_command};
 use crate::print;
 use crate::progress::Line;
-use crate::say;
+use crate::{say, spool};
 
 /// The status of failures that are the recorder's own, as `env`, `nohup` and `timeout` use it.
 const OWN_FAILURE: u8 = 125;
@@ -172,7 +172,9 @@ pub(crate) fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Resu
     let faults = faults.and_then(|probe| probe.events_seen).map(|count| count.saturating_sub(dropped));
     let faults = faults.map_or_else(String::new, |count| format!(", {count} faults"));
     let whole = if outcome.manifest.complete { "" } else { ", not complete" };
-    let (dir, word) = (outcome.dir.display(), shell_path(&outcome.dir));
+    // A spool goes as soon as all is in the store.
+    let place = spool::of(&outcome.dir).map_or_else(|| outcome.dir.clone(), |spool| PathBuf::from(spool.url));
+    let (dir, word) = (place.display(), shell_path(&place));
     say!("pagelab: recorded into {dir}{whole}{faults}; look at it with: pagelab show {word}");
     Ok(())
 }
