@@ -38,18 +38,24 @@ def descendants(pid):
     return found
 
 
-def memory_bytes(pid):
-    """What the agent and its children take: memory that several share is counted once in all (PSS), and of that what is no file's."""
-    total = anonymous = 0
+def memory_of_each(pid):
+    """What the agent and each of its children take: its words, its share of memory that several have (PSS), and of that what is no file's."""
+    each = []
     for one in descendants(pid):
         try:
             rollup = pathlib.Path(f"/proc/{one}/smaps_rollup").read_text()
+            words = pathlib.Path(f"/proc/{one}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in rollup.splitlines()[1:]}
-        total += fields.get("Pss", 0)
-        anonymous += fields.get("Pss_Anon", 0)
-    return total, anonymous
+        each.append((words, fields.get("Pss", 0), fields.get("Pss_Anon", 0)))
+    return each
+
+
+def memory_bytes(pid):
+    """All of them together: what they take, and of that what is no file's."""
+    each = memory_of_each(pid)
+    return sum(pss for _, pss, _ in each), sum(anonymous for _, _, anonymous in each)
 
 
 def disk_bytes(folder):
