@@ -386,7 +386,8 @@ fn end_with(result: &OwnedFd, failed: i32) -> ! {
     }
 }
 
-/// Runs in the forked child. Returns the errno of what failed; on success it does not return.
+/// Runs in the forked child. Returns the errno of what failed; on success it does not return. Limits and priorities come last: they may
+/// take the rights that a namespace needs.
 fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: &Waiting<'_>) -> i32 {
     let Waiting { argv, envp, numbers, small, recorder } = waiting;
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
@@ -412,7 +413,6 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: 
             return errno();
         }
     }
-    // Limits and priorities come last: they may take the rights that a namespace needs.
     if let Err(error) = mounts.apply_in_child().and_then(|()| spec.settings.apply_in_child()) {
         return error.raw_os_error().unwrap_or(libc::EIO);
     }
