@@ -34,7 +34,7 @@ SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
 SETTLE_S = 3
 # Seconds of load before the first block: it is a fifth faster then.
 WARM_UP_S = 60
-# Checkpoints, and vacuum once a minute, take a third of the transactions for some seconds, now of the one side and now of the other.
+# With vacuum and checkpoints a third of the transactions was missing for some seconds once a minute.
 SETTINGS = ["listen_addresses=", "autovacuum=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=4GB"]
 AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
 
