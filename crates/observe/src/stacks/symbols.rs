@@ -47,7 +47,8 @@ pub(super) fn name_all(modules: &mut Modules, kernel: &Kernel, frames: &HashMap<
     let mut named = HashMap::with_capacity(frames.len());
     let mut in_files = Vec::new();
     let in_kernel = by_module.remove(&KERNEL).unwrap_or_default();
-    let anchors = name_kernel(kernel, &in_kernel, &mut named);
+    // Without a frame nobody asks for the anchors, and the list takes the kernel some 40 ms.
+    let anchors = if frames.is_empty() { None } else { name_kernel(kernel, &in_kernel, &mut named) };
     for (module, keys) in by_module {
         modules.jit_budget().renew();
         match modules.get_mut(module) {
