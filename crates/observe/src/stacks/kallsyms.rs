@@ -12,6 +12,8 @@ use pagelab_vocab::budget::{AnchorSearch, AnchorsFound};
 
 /// Bytes asked for at a time.
 const READ_BYTES: usize = 64 << 10;
+/// Symbols that may come before the first byte of code in the list, which is sorted by address.
+const SYMBOLS_BEFORE_TEXT: usize = 20_000;
 /// Blazesym finds out by it how far the kernel was moved from where its image on disk has it.
 const TEXT: &str = "_stext";
 
@@ -41,6 +43,18 @@ impl Functions {
         use std::os::fd::AsRawFd;
         PathBuf::from(format!("/proc/self/fd/{}", self.nearest.as_raw_fd()))
     }
+}
+
+/// Address of the kernel's first byte of code; none where addresses are hidden.
+pub(super) fn text(root: &Path) -> Option<u64> {
+    let (mut text, mut looked_at) = (None, 0);
+    for_each(root, |line| {
+        looked_at += 1;
+        text = matches!(line.name, "_text" | TEXT).then_some(line.addr);
+        text.is_none() && looked_at < SYMBOLS_BEFORE_TEXT
+    })
+    .ok()?;
+    text.filter(|addr| *addr != 0)
 }
 
 /// From the address of a function to that of the next symbol of the list under `root`; none where addresses are hidden.
@@ -155,6 +169,14 @@ mod tests {
         assert_eq!(kept(LIST, &[0xffff_ffff_c000_0400, 0xffff_ffff_8100_0200]), ["_stext", "second", "late"]);
         assert_eq!(kept(LIST, &[0x1000]), ["_stext"], "nothing lies before it");
         assert_eq!(kept("0000000000000000 T _text\n0000000000000000 t first\n", &[5, 7]), [""; 0], "hidden");
+    }
+
+    #[test]
+    fn the_code_begins_where_the_list_says() {
+        let of = |list: &str| text(root(list).path());
+        assert_eq!(of("ffffffff81000000 T _text"), Some(0xffff_ffff_8100_0000));
+        assert_eq!(of("ffffffff81000000 T startup_64"), None);
+        assert_eq!(of("0000000000000000 T _text\n"), None, "hidden");
     }
 
     #[test]

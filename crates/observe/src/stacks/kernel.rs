@@ -1,7 +1,5 @@
 //! Where the kernel's code lies: needed to say in which part of it an address is, before any symbol is looked up.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
@@ -23,18 +21,13 @@ pub(super) struct Kernel {
 
 /// No kernel image is larger; what lies further from its beginning is a module, or code made at run time.
 const IMAGE_BYTES_MAX: u64 = 1 << 30;
-/// Symbols that may come before the first byte of code in `/proc/kallsyms`, which is sorted by address.
-const SYMBOLS_BEFORE_TEXT: usize = 20_000;
 /// Frames between a tracepoint and a program that is attached to it, and one more.
 const OWN_FRAMES_MAX: usize = 8;
 
 impl Kernel {
     /// Reads where the kernel under `root` (`/` but in tests) is.
     pub(super) fn read(root: &Path) -> Self {
-        let text = File::open(root.join("proc/kallsyms")).ok().and_then(|file| {
-            let mut lines = BufReader::new(file).lines().map_while(Result::ok).take(SYMBOLS_BEFORE_TEXT);
-            lines.find_map(|line| text_symbol(&line)).filter(|addr| *addr != 0)
-        });
+        let text = kallsyms::text(root);
         let notes = std::fs::read(root.join("sys/kernel/notes")).unwrap_or_default();
         let list = std::fs::read_to_string(root.join("proc/modules")).unwrap_or_default();
         let modules = list.lines().filter_map(module).map(|(start, end, name)| {
@@ -71,13 +64,6 @@ impl Kernel {
         let build_id = offset.and(self.build_id.clone());
         Frame { module: Some(b"[kernel]".to_vec()), build_id, module_offset: offset, ..frame }
     }
-}
-
-/// The address in a line of `/proc/kallsyms` that names the beginning of the code.
-fn text_symbol(line: &str) -> Option<u64> {
-    let mut words = line.split_whitespace();
-    let addr = u64::from_str_radix(words.next()?, 16).ok()?;
-    matches!(words.nth(1)?, "_text" | "_stext").then_some(addr)
 }
 
 /// First address, end and name in a line of `/proc/modules`; none where addresses are hidden.
@@ -140,8 +126,6 @@ mod tests {
             Some((0xffff_ffff_c0a0_0000, 0xffff_ffff_c0b7_8000, "xfs"))
         );
         assert_eq!(module("xfs 1540096 1 - Live 0x0000000000000000"), None);
-        assert_eq!(text_symbol("ffffffff81000000 T _text"), Some(0xffff_ffff_8100_0000));
-        assert_eq!(text_symbol("ffffffff81000000 T startup_64"), None);
         let notes = [&[4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0][..], b"GNU\0", &[0xab, 0xcd, 0, 0]].concat();
         assert_eq!(build_id(&notes), Some("abcd".into()));
         assert_eq!(build_id(&notes[..14]), None);
