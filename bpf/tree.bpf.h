@@ -6,7 +6,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
+	__uint(max_entries, 8 << 20); /* set before loading */
 } events SEC(".maps");
 
 /* The recorder itself uses id 1 for the first task. */

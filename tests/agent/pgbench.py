@@ -2,12 +2,13 @@
 """What the agent costs a database, and whether it keeps its promises: tests/agent/pgbench.py PAGELAB [MINUTES] [PLACE]   (root)
 
 pgbench makes transactions (TPC-B-like, scale 10; a client and its server process on each processor, which have nothing left of it) for
-MINUTES (30; at least 3) on a cluster of its own in PLACE (/dev/shm: a disk has ups and downs of its own), without vacuum and checkpoints.
-One agent runs all the time, with a flight recorder. Each period is a block: in one of each two, drawn for each pair, the agent is paused
-by DIR/pause. The slowdown is the mean ratio of transactions per second without and with it, over pairs of neighbouring blocks, with a
-95 % interval by Student's t on logarithms, adjusted for the machine's own speed (slowdown.py). Below 20 minutes periods are of 20 s with
-the same duty cycle, which costs three times as many starts. In a block with the agent a trigger fires once; once the agent and its
-recorders are killed and started again; memory and disk are looked at all the time.
+MINUTES (60; at least 3) on a cluster of its own in PLACE (/dev/shm: a disk has ups and downs of its own), without vacuum and checkpoints.
+One agent runs all the time, with a flight recorder and windows as they are shipped; below 20 minutes windows are shorter and come more often.
+It records every window. Between them DIR/pause ends the flight recorder and lets it begin again, in pairs of short blocks, one with it and
+one without in an order drawn for each pair. What the flight recorder takes is the mean ratio of transactions per second without and with it,
+over pairs; what a window takes is what is missing in it, against the seconds beside it. The slowdown is that of both together at the rate
+at which windows come, with a 95 % interval, adjusted for the machine's own speed (slowdown.py). Once a trigger fires; in one window the agent
+and its recorders are killed and started again, and neither is in the slowdown; memory and disk are looked at all the time.
 
 What was seen in each second is left in out/agent/pgbench.json.
 
@@ -27,11 +28,9 @@ import threading
 import time
 
 from place import Agent, disk_bytes, manifest, memory_of_each, span_s
-from slowdown import Speed, slowdown
+from slowdown import AFTER_S, BEFORE_S, Speed, slowdown
 
 SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
-# Seconds after a switch that count for neither side: recorders close, and begin.
-SETTLE_S = 3
 # Seconds of load before the first block: it is a fifth faster then.
 WARM_UP_S = 60
 # With vacuum and checkpoints a third of the transactions was missing for some seconds once a minute.
@@ -61,9 +60,11 @@ class Cluster:
         words = self.words("pgbench", "-h", self.dir, "-c", 1, "-T", seconds, "-P", 1, "--progress-timestamp", "postgres")
         name = f"pagelab-cpu-{cpu}"
         bench = subprocess.Popen(["taskset", "-c", str(cpu), *words], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "PGAPPNAME": name})
-        os.sched_setaffinity(self.server_process(name), {cpu})
         for line in bench.stderr:
             if line.startswith("progress: "):
+                if not tps:
+                    # Before its first second pgbench has other connections, for what it asks about the tables.
+                    os.sched_setaffinity(self.server_process(name), {cpu})
                 fields = line.split()
                 tps.append((float(fields[1]), float(fields[3])))
         bench.wait()
@@ -71,12 +72,10 @@ class Cluster:
     def server_process(self, application):
         """Process that serves `application`."""
         asked = self.words("psql", "-h", self.dir, "-At", "-c", f"select pid from pg_stat_activity where application_name = '{application}'", "postgres")
-        for _ in range(50):
-            found = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=True).stdout.split()
-            if found:
-                return int(found[0])
-            time.sleep(0.05)
-        raise SystemExit(f"found no server process of {application} in 2.5 s: pgbench did not connect")
+        found = subprocess.run(asked, cwd="/", capture_output=True, text=True, check=True).stdout.split()
+        if len(found) != 1:
+            raise SystemExit(f"found {len(found)} server processes of {application}; needed: one")
+        return int(found[0])
 
     def close(self):
         self.run("pg_ctl", "-D", self.dir / "cluster", "-w", "-s", "-m", "immediate", "stop")
@@ -104,129 +103,218 @@ class Watch(threading.Thread):
             time.sleep(2)
 
 
-def filled(folder, agent_words, program):
+class Form:
+    """The long form, as shipped, or a short one."""
+
+    def __init__(self, minutes):
+        self.is_long = minutes >= 20
+        # What is shipped is not said. More windows than are shipped are no fair load for the cap.
+        self.on_s, self.every_s, self.before_s, self.after_s = (20, 300, 30, 10) if self.is_long else (4, 50, 5, 3)
+        windows = [] if self.is_long else ["--on", self.on_s, "--every", self.every_s, "--before", self.before_s, "--after", self.after_s, "--max-cpu-pct", 50]
+        self.kept = ["--keep-size", f"{KEEP_MIB}M", "--keep-days", 36500]
+        self.words = [*windows, *self.kept, "--trigger-every", 5]
+        # A block, the part of it in which recorders begin or end, and the seconds beside a window that it is compared with.
+        self.block_s, self.settle_s, self.flanks_s = (15, 3, 10) if self.is_long else (6, 3, 5)
+
+
+def filled(folder, form, program):
     """Makes one recording and copies it until the folder is nearly full, so that retention has work to do."""
-    agent = Agent(program, folder, *agent_words)
+    agent = Agent(program, folder, *form.kept, "--on", 4, "--every", 5)
     first = agent.wait_until(agent.recordings, 60, "a window")[0]
     agent.wait_for("the first window is in", 90)
     agent.stop()
     size = disk_bytes(first)
     for number in range(((KEEP_MIB << 20) * 7 // 8) // size):
         shutil.copytree(first, folder / "2026-01-01" / f"{number // 3600:02}{number // 60 % 60:02}{number % 60:02}.rec")
-    shutil.rmtree(first)
+    for path in agent.recordings():
+        if path.parent.name != "2026-01-01":
+            shutil.rmtree(path)
 
 
-def blocks(pairs, rng):
-    """Whether the agent runs, block by block."""
-    order = []
-    for _ in range(pairs):
-        pair = [True, False]
-        rng.shuffle(pair)
-        order += pair
-    return order
+def until(when):
+    time.sleep(max(0, when - time.time()))
+
+
+class Course:
+    """Makes blocks, windows, a trigger and a kill follow one another, and notes when they were."""
+
+    def __init__(self, program, folder, form, words, watch):
+        self.program, self.folder, self.form, self.words, self.watch = program, folder, form, words, watch
+        self.pause, self.rng = folder / "pause", random.Random(1)
+        self.pairs, self.windows, self.killed, self.flight_cost, self.window_cost = [], [], [], [], []
+        self.ran_s, self.begun, self.metrics, self.said = 0.0, 0, {}, []
+        self.start()
+
+    def start(self):
+        self.agent = Agent(self.program, self.folder, *self.words)
+        self.watch.pid = self.agent.pid
+        duty = self.agent.metrics()[("duty_cycle_configured_ratio",)]
+        assert math.isclose(duty, self.form.on_s / self.form.every_s), f"found a duty cycle of {duty}; needed: {self.form.on_s} s of {self.form.every_s} s"
+
+    def end_agent(self, how):
+        """Adds up what the counters of one agent say."""
+        for key, value in self.agent.metrics().items():
+            self.metrics[key] = self.metrics.get(key, 0) + value if key[0].endswith("_total") else value
+        self.said.append(self.agent.said())
+        how()
+
+    def cost_s(self):
+        """CPU and BPF seconds so far, and when that was."""
+        seen = self.agent.metrics()
+        return seen[("own_cpu_seconds_total",)] + seen[("bpf_seconds_total",)], time.time()
+
+    def runs(self, yes):
+        if yes:
+            self.pause.unlink(missing_ok=True)
+        else:
+            self.pause.touch()
+
+    def next_window(self):
+        return self.agent.metrics()[("next_window_timestamp_seconds",)]
+
+    def pair(self):
+        """Two blocks, one with and one without a flight recorder."""
+        spans, order = {}, [True, False]
+        self.rng.shuffle(order)
+        for runs in order:
+            began = time.time()
+            self.runs(runs)
+            until(began + self.form.settle_s)
+            cost = self.cost_s() if runs else None
+            until(began + self.form.block_s)
+            spans[runs] = (began + self.form.settle_s, time.time())
+            if runs:
+                after = self.cost_s()
+                self.flight_cost.append((after[0] - cost[0], after[1] - cost[1]))
+                self.ran_s += self.form.block_s
+        self.pairs.append((spans[False], spans[True]))
+
+    def window(self, begins, kills):
+        self.runs(True)
+        now = time.time()
+        comes_too_soon = now > begins - BEFORE_S - self.form.flanks_s - self.form.settle_s
+        until(begins - BEFORE_S - self.form.flanks_s)
+        cost = self.cost_s()
+        if kills:
+            until(begins + self.form.on_s / 2)
+            self.end_agent(self.agent.kill_all)
+            self.start()
+            self.killed.append(begins)
+        until(begins + self.form.on_s + AFTER_S + self.form.flanks_s)
+        self.begun += 1
+        if not kills and not comes_too_soon:
+            after = self.cost_s()
+            self.window_cost.append((after[0] - cost[0], after[1] - cost[1]))
+            self.windows.append((begins, begins + self.form.on_s))
+        self.ran_s += time.time() - now
+
+    def trigger(self, keep):
+        """Lets the flight recorder run for as long as it is to keep, fires, and lets it close."""
+        self.runs(True)
+        until(time.time() + self.form.settle_s + self.form.before_s + 2)
+        keep.write_text(str(time.time()))
+        until(time.time() + self.form.after_s + 5)
+        self.ran_s += self.trigger_s
+
+    @property
+    def trigger_s(self):
+        return self.form.settle_s + self.form.before_s + 2 + self.form.after_s + 5
+
+    def follow(self, ends, keep):
+        begins, fired = time.time(), False
+        while (now := time.time()) < ends:
+            left = self.next_window() - now - BEFORE_S - self.form.flanks_s - self.form.settle_s
+            if not fired and now - begins > (ends - begins) / 3 and left > self.trigger_s:
+                self.trigger(keep)
+                fired = True
+            elif left > 2 * self.form.block_s:
+                self.pair()
+            else:
+                self.window(self.next_window(), not self.killed and now - begins > (ends - begins) / 2)
+        self.runs(False)
 
 
 def measure(program, minutes, place, folder):
-    on, every = (10, 60) if minutes >= 20 else (20 / 6, 20)
-    pairs = int(minutes * 60 // every // 2)
-    order = blocks(pairs, random.Random(1))
-    keep = folder.parent / "keep"
-    words = ["--on", f"{on:.4f}", "--every", every, "--keep-size", f"{KEEP_MIB}M", "--keep-days", 36500, "--trigger", f"file:{keep}", "--trigger-every", 5]
-    # Three times as many starts are no fair load for the bound.
-    cap = 1 if minutes >= 20 else 10
-    words += ["--max-cpu-pct", cap]
-    filled(folder, words, program)
-    cluster, speed, watch, tps, said = Cluster(place), Speed(folder.parent), Watch(folder), {cpu: [] for cpu in sorted(os.sched_getaffinity(0))}, []
-    pause = folder / "pause"
-    pause.touch()
-    agent = Agent(program, folder, *words)
-    watch.pid = agent.pid
+    form, keep = Form(minutes), folder.parent / "keep"
+    filled(folder, form, program)
+    words = [*form.words, "--trigger", f"file:{keep}"]
+    cluster, speed, watch, tps = Cluster(place), Speed(folder.parent), Watch(folder), {cpu: [] for cpu in sorted(os.sched_getaffinity(0))}
+    (folder / "pause").touch()
+    course = Course(program, folder, form, words, watch)
     watch.start()
-    metrics = {}
     try:
-        begins = math.ceil((time.time() + WARM_UP_S) / every) * every
-        seconds = int(begins - time.time() + len(order) * every + 2)
-        benches = [threading.Thread(target=cluster.bench, args=(cpu, seconds, of_cpu), daemon=True) for cpu, of_cpu in tps.items()]
+        ends = time.time() + WARM_UP_S + minutes * 60
+        benches = [threading.Thread(target=cluster.bench, args=(cpu, int(ends - time.time() + 400), of_cpu), daemon=True) for cpu, of_cpu in tps.items()]
         for bench in benches:
             bench.start()
-        with_it = [number for number, runs in enumerate(order) if runs]
-        fires, kills = with_it[len(with_it) // 3], with_it[2 * len(with_it) // 3]
-        for number, runs in enumerate(order):
-            time.sleep(max(0, begins + number * every - 0.2 - time.time()))
-            if runs:
-                pause.unlink(missing_ok=True)
-            else:
-                pause.touch()
-            if number == fires:
-                time.sleep(max(0, begins + number * every + every * 0.6 - time.time()))
-                keep.write_text(str(time.time()))
-            if number == kills:
-                time.sleep(max(0, begins + number * every + every * 0.9 - time.time()))
-                metrics = agent.metrics()
-                said.append(agent.said())
-                agent.kill_all()
-                agent = Agent(program, folder, *words)
-                watch.pid = agent.pid
-        time.sleep(max(0, begins + len(order) * every - time.time()))
-        pause.touch()
-        for bench in benches:
-            bench.join(timeout=60)
+        time.sleep(WARM_UP_S)
+        course.follow(ends, keep)
         time.sleep(3)
         watch.ends = True
-        for key, value in agent.metrics().items():
-            if key[0].endswith("_total"):
-                metrics[key] = metrics.get(key, 0) + value
-            else:
-                metrics[key] = value
-        said.append(agent.said())
+        course.end_agent(course.agent.stop)
     finally:
-        agent.stop()
+        course.agent.process.kill()
         speed.stop()
         cluster.close()
-    return {"speed": speed, "on": on, "every": every, "cap": cap, "begins": begins, "order": order, "tps": tps, "metrics": metrics, "watch": watch, "said": "\n".join(said)}
+    return form, course, tps, speed, watch
 
 
-def judged(found, folder, program, minutes):
-    """What was promised, one after another: words, and whether it is so."""
-    slow = slowdown(found["tps"], found["speed"], found["begins"], found["order"], found["every"], SETTLE_S)
-    words_of = {name: "{:.4f} ({:.4f} to {:.4f})".format(*slow[name]) for name in ("adjusted", "measured", "machine")}
+def own_cost(course, form):
+    """What is counted of the agent, CPU and BPF: s a s of the flight recorder and the agent itself, s a window, % of the machine."""
+    flight = sum(cost for cost, _ in course.flight_cost) / sum(time_s for _, time_s in course.flight_cost)
+    window = sum(cost - flight * time_s for cost, time_s in course.window_cost) / max(1, len(course.window_cost))
+    return flight, window, 100 * (flight + window / form.every_s) / os.cpu_count()
+
+
+def of_slowdown(form, course, tps, speed, spans):
+    recorded = [(begins, end) for begins, end in course.windows if any(abs(begins - began) < 2 for began, _ in spans)]
+    slow = slowdown(tps, speed, course.pairs, recorded, form.flanks_s, form.every_s)
     left = pathlib.Path("out/agent/pgbench.json")
     left.parent.mkdir(parents=True, exist_ok=True)
-    metrics, watch = found["metrics"], found["watch"]
-    windows = [path for path in folder.glob("20*/*.rec") if not path.parent.name.startswith("2026-01-01")]
+    course_of = {name: getattr(course, name) for name in ("pairs", "windows", "killed", "flight_cost", "window_cost")}
+    left.write_text(json.dumps({**vars(form), **course_of, "recorded": spans, **slow}))
+    flight, total, measured = ("{:.4f} ({:.4f} to {:.4f})".format(*slow[name]) for name in ("flight", "total", "measured"))
+    window = "{:.2f} s ({:.2f} to {:.2f})".format(*slow["window_s"])
+    words = (
+        f"slowdown {total}: of it the flight recorder {flight} in {len(course.pairs)} pairs of {form.block_s} s ({measured} before the machine's "
+        f"speed was taken out, which explains {slow['explained']:.0%} of the variance from second to second), and a window of {form.on_s} s "
+        f"in {form.every_s} s takes {window} of both processors ({len(recorded)} windows)" + ("" if form.is_long else "; the bound is that of the long form")
+    )
+    return words, slow["total"][2] <= SLOWDOWN or not form.is_long
+
+
+def judged(form, course, tps, speed, watch, folder, program):
+    """What was promised, one after another: words, and whether it is so."""
+    metrics = course.metrics
+    windows = [path for path in folder.glob("20*/*.rec") if path.parent.name != "2026-01-01"]
     documents = {path: manifest(path) for path in windows}
     whole = {path: document for path, document in documents.items() if document["complete"]}
     spans = sorted(span_s(document) for document in whole.values())
-    left.write_text(json.dumps({**{key: found[key] for key in ("on", "every", "begins", "order")}, "windows": spans, **slow}))
     recorded_s = sum(length_s for _, length_s in spans)
-    bpf_s = sum(document["self_cost"]["bpf_ns"] for document in whole.values()) / 1e9
-    cpu_s = metrics[("own_cpu_seconds_total",)]
-    ran_s = sum(found["order"]) * found["every"]
     triggered = sorted(folder.glob("triggered/*-file.rec"))
     checks = [subprocess.run([program, "check", str(path)], capture_output=True, text=True, timeout=120) for path in [*whole, *triggered]]
     anonymous = [one for _, one, records in watch.memory if records]
     third = len(anonymous) // 3
     # Nine of ten looks at which something is recorded: how many recorders close and begin at once is chance, and the agent is killed in
-    # the last third only.
+    # the second half only.
     early, late = (sorted(part)[len(part) * 9 // 10] for part in (anonymous[:third], anonymous[-third:]))
     most_of = ", ".join(f"{pss / (1 << 20):.0f} {words[:200]}" for words, pss, _ in watch.most_of)
-    blocks_of = sorted(int((span_s(document)[0] - found["begins"]) // found["every"]) for document in whole.values())
+    periods = {int(began // form.every_s) for began, _ in spans}
     cut = [path.name for path, document in documents.items() if not document["complete"]]
-    cap, capped = found["cap"], metrics.get(("windows_skipped_total", "cost"), 0)
-    print(json.dumps({"order": "".join("a" if runs else "-" for runs in found["order"]), "tps": [round(mean, 1) for mean in slow["tps"]], "memory_mib_every_20_s": [total >> 20 for total, _, _ in watch.memory][::10]}))
-    is_long = minutes >= 20
+    capped = metrics.get(("windows_skipped_total", "cost"), 0)
+    flight_s, window_s, cost_pct = own_cost(course, form)
+    print(json.dumps({"tps": {cpu: round(sum(value for _, value in of_cpu) / len(of_cpu)) for cpu, of_cpu in tps.items()}, "memory_mib_every_20_s": [total >> 20 for total, _, _ in watch.memory][::10]}))
     return [
+        of_slowdown(form, course, tps, speed, spans),
         (
-            f"slowdown {words_of['adjusted']}, {len(found['order']) // 2} pairs of {found['every']} s; {words_of['measured']} before the machine's speed was taken out, which was {words_of['machine']} of it and explains {slow['explained']:.0%} of the variance from second to second"
-            + ("" if is_long else " (the bound is that of the long form)"),
-            slow["adjusted"][2] <= SLOWDOWN or not is_long,
+            f"{len(whole)} windows of {form.on_s} s in {course.begun} periods, {len(cut)} cut by the kill, {capped:.0f} left out for their cost: {recorded_s:.0f} s (duty cycle stated in the end {metrics[('duty_cycle_ratio',)]:.4f})",
+            len(whole) + len(cut) + capped == course.begun and abs(recorded_s - len(whole) * form.on_s) < 0.1 * recorded_s,
         ),
+        (f"no period twice, {len(cut)} cut by the kill", len(periods) == len(spans) and len(cut) == len(course.killed)),
         (
-            f"{len(whole)} windows of {found['on']:.1f} s in {sum(found['order'])} periods, {len(cut)} cut by the kill, {capped:.0f} left out to keep the cost below {cap} %: {recorded_s:.0f} s of {ran_s} s (duty cycle {recorded_s / ran_s:.4f}, stated in the end {metrics[('duty_cycle_ratio',)]:.4f})",
-            len(whole) + len(cut) + capped == sum(found["order"]) and abs(recorded_s - len(whole) * found["on"]) < 0.1 * recorded_s,
+            f"own CPU and BPF {cost_pct:.2f} % of the machine: {1000 * flight_s:.1f} ms a second, and {window_s:.2f} s a window; with all starts {metrics[('own_cpu_seconds_total',)]:.1f} s and {metrics[('bpf_seconds_total',)]:.2f} s in {course.ran_s:.0f} s",
+            flight_s > 0 and window_s > 0,
         ),
-        (f"no period twice, {len(cut)} cut by the kill", len(set(blocks_of)) == len(blocks_of) and len(cut) <= 1),
-        (f"own CPU {cpu_s:.1f} s and BPF {metrics[('bpf_seconds_total',)]:.2f} s of {ran_s * os.cpu_count()} s x CPUs ({100 * (cpu_s + metrics[('bpf_seconds_total',)]) / ran_s / os.cpu_count():.2f} %); BPF of the windows' manifests {bpf_s:.2f} s", cpu_s > 0 and metrics[("bpf_seconds_total",)] >= bpf_s * 0.99 > 0),
         (f"memory at most {watch.most / (1 << 20):.0f} MiB: {most_of}", watch.most <= MEMORY_BYTES),
         (f"flat: nine of ten looks at recorders found at most {early / (1 << 20):.1f} MiB of anonymous memory in the first third, {late / (1 << 20):.1f} MiB in the last", late <= early * 1.15 + (2 << 20)),
         (f"disk at most {watch.most_disk / (1 << 20):.1f} of {KEEP_MIB} MiB, {metrics[('removed_recordings_total', 'size')]:.0f} removed", watch.most_disk <= KEEP_MIB << 20 and metrics[("removed_recordings_total", "size")] > 0),
@@ -240,7 +328,7 @@ def main():
     if len(sys.argv) not in (2, 3, 4) or os.geteuid() != 0:
         raise SystemExit(__doc__)
     program = str(pathlib.Path(sys.argv[1]).resolve())
-    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 30
+    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 60
     place = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
     if minutes < 3:
         raise SystemExit(f"found {minutes} minutes, needed at least 3")
@@ -249,12 +337,12 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory(prefix="pagelab-agent-", dir="/var/tmp") as name:
         folder = pathlib.Path(name) / "recordings"
-        found = measure(program, minutes, place, folder)
-        for words, is_so in judged(found, folder, program, minutes):
+        form, course, tps, speed, watch = measure(program, minutes, place, folder)
+        for words, is_so in judged(form, course, tps, speed, watch, folder, program):
             failed += not is_so
             print(("ok: " if is_so else "NOT SO: ") + words, flush=True)
         if failed:
-            print(found["said"])
+            print("\n".join(course.said))
     return 1 if failed else 0
 
 

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use crate::child::{Ended, Programs, Running};
 use crate::config::{Config, Target};
 use crate::cost::{Cap, Sample};
-use crate::flight::{Answer, Deck, Event, keep_left, record_words};
+use crate::flight::{Answer, Deck, Event, METRICS_EVERY_S, keep_left, record_words};
 use crate::journal::Memory;
 use crate::metrics::Metrics;
 use crate::notify::Notify;
@@ -37,6 +37,8 @@ const TICK: Duration = Duration::from_secs(1);
 const LOOK_NS: i64 = 10 * S;
 /// Time that a recorder gets beyond the end of its window.
 const CLOSING_NS: i64 = 60 * S;
+/// Time before a window's end in which no other recording is to be closed: closing takes the most memory.
+const NEARLY_NS: i64 = S;
 /// Time in which the agent ends.
 const STOP_TIME: Duration = Duration::from_millis(1700);
 /// A clock that was set by more makes ages doubtful.
@@ -65,6 +67,14 @@ struct Window {
     running: Running,
     recording: String,
     until_ns: i64,
+}
+
+impl Window {
+    /// Whether its recorder closes its recording, or is about to.
+    fn is_closing(&self, on_ns: i64, now: Now) -> bool {
+        let ends_ns = self.until_ns - CLOSING_NS;
+        now.boot_ns >= ends_ns - on_ns.min(NEARLY_NS)
+    }
 }
 
 /// Own cost up to an instant, ns.
@@ -100,6 +110,8 @@ struct Agent<'a> {
     /// CPU and BPF time of windows that have ended, ns.
     windows_done_ns: (u64, u64),
     spent: Spent,
+    /// Periods since the window before that were left out for another reason than their cost.
+    idle_periods: u64,
     next_look_ns: i64,
     ages_doubtful_until_ns: i64,
     recent_bytes: VecDeque<u64>,
@@ -187,6 +199,7 @@ impl<'a> Agent<'a> {
             notify: Notify::from_environment(),
             windows_done_ns: (0, 0),
             spent: Spent { at_ns: now.boot_ns, ..Spent::default() },
+            idle_periods: 0,
             next_look_ns: now.boot_ns,
             ages_doubtful_until_ns: i64::MIN,
             recent_bytes: VecDeque::new(),
@@ -365,7 +378,9 @@ impl<'a> Agent<'a> {
         let (window_ns, flight_ns) = (since(|spent| spent.window_ns), since(|spent| spent.flight_ns));
         let all_ns = since(|spent| spent.cpu_ns) + since(|spent| spent.bpf_ns);
         let rest_ns = all_ns.saturating_sub(window_ns + flight_ns);
-        let wall_ns = (spent.at_ns - before.at_ns).max(0) as u64;
+        // A pause makes nothing cheaper: what runs after it is held to the time in which it ran.
+        let idle_ns = std::mem::take(&mut self.idle_periods).saturating_mul(ns(self.config.every) as u64);
+        let wall_ns = ((spent.at_ns - before.at_ns).max(0) as u64).saturating_sub(idle_ns);
         let change = self.cap.add(Sample { wall_ns, window_ns, flight_ns, rest_ns });
         let average_pct = self.cap.average_pct();
         match average_pct {
@@ -386,6 +401,7 @@ impl<'a> Agent<'a> {
 
     fn skip(&mut self, periods: u64, reason: Reason) {
         self.metrics.add("windows_skipped_total", &[("reason", reason.word())], periods as f64);
+        self.idle_periods += if reason == Reason::Cost { 0 } else { periods };
         if self.skipping != Some(reason) && reason != Reason::Cost {
             (self.say)(&format!(
                 "{periods} period(s) without a recording: {}; the next ones of this kind are counted",
@@ -409,7 +425,11 @@ impl<'a> Agent<'a> {
     fn step_schedule(&mut self, now: Now) -> Result<i64, AgentError> {
         loop {
             match self.schedule.next(now) {
-                Step::Wait(until_ns) => return Ok(until_ns),
+                Step::Wait(until_ns) => {
+                    let begins_ns = now.real_ns + (until_ns - now.boot_ns);
+                    self.metrics.set("next_window_timestamp_seconds", &[], begins_ns as f64 / 1e9);
+                    return Ok(until_ns);
+                }
                 Step::Skipped(periods, reason) => self.skip(periods, reason),
                 Step::ClockSet(by_ns) => {
                     let (way, by) = if by_ns < 0 { ("back", -by_ns) } else { ("forth", by_ns) };
@@ -493,6 +513,7 @@ impl<'a> Agent<'a> {
             ("--ring-bytes", config.ring_bytes.to_string()),
             ("--duration", config.on.as_secs_f64().to_string()),
             ("--max-size", config.recording_bytes().to_string()),
+            ("--metrics-every", METRICS_EVERY_S.to_string()),
         ];
         record_words(out, options, target_words(&config.target))
     }
@@ -500,7 +521,10 @@ impl<'a> Agent<'a> {
     fn step_flight(&mut self, now: Now, signalled: bool) {
         let fired = self.watches.fired(signalled, Instant::now());
         let may_run = self.cap.flight_runs() && self.may_record().is_ok();
+        let on_ns = ns(self.config.on);
+        let window_closes = self.windows.iter().any(|window| window.is_closing(on_ns, now));
         let Some(deck) = &mut self.deck else { return };
+        deck.hold_back(window_closes);
         let answers: Vec<(String, String, Answer)> =
             fired.iter().map(|trigger| (trigger.to_string(), trigger.slug(), deck.trigger(trigger, now))).collect();
         let events = deck.step(now, may_run, &mut self.store);

@@ -120,7 +120,7 @@ impl Config {
             values("found no folder for the recordings; needed: -o DIR, or output = \"DIR\" in the configuration file")
         })?;
         let dir = std::path::absolute(&dir).map_err(|error| values(&format!("-o {}: {error}", dir.display())))?;
-        let (on, every) = (time(keys.on, 10), time(keys.every, 60));
+        let (on, every) = (time(keys.on, 20), time(keys.every, 300));
         check_periods(on, every)?;
         let keep_bytes = keys.keep_size.unwrap_or(Size(2 << 30)).0;
         if keep_bytes < LEAST_KEEP_BYTES {
@@ -195,7 +195,7 @@ fn check_periods(on: Duration, every: Duration) -> Result<(), ConfigError> {
     if on > every {
         let (on, every) = (words(on), words(every));
         return Err(values(&format!(
-            "on is {on} and every is {every}; needed: on at most every, such as --on 10 --every 60"
+            "on is {on} and every is {every}; needed: on at most every, such as --on 20 --every 300"
         )));
     }
     if every > LONGEST_EVERY {
@@ -366,7 +366,7 @@ mod tests {
     fn wrong_values_are_named_with_what_is_needed() {
         for (words, said) in [
             ("--every 60", "needed: -o DIR"),
-            ("-o /d --on 90", "on is 90 s and every is 60 s; needed: on at most every"),
+            ("-o /d --on 400", "on is 400 s and every is 300 s; needed: on at most every"),
             ("-o /d --on 0.5", "needed: at least 1 s"),
             ("-o /d --every 2d", "every is 172800 s; needed: at most 86400 s"),
             ("-o /d -p 1 --cgroup /c", "found two targets"),

@@ -170,7 +170,7 @@ mod tests {
 
     /// 10 s of every 60 s on two CPUs, 1 % allowed: 1,200 ms of each minute.
     fn cap(text: &str) -> Cap {
-        let keys = Keys::parse(&format!("output = '/d'\n{text}")).expect("keys");
+        let keys = Keys::parse(&format!("output = '/d'\non = 10\nevery = 60\n{text}")).expect("keys");
         Cap::new(&Config::new(keys).expect("they fit"), 2)
     }
 

@@ -28,6 +28,10 @@ const LONGEST_NS: i64 = 1800 * S;
 const CLOSING_NS: i64 = 60 * S;
 /// A trigger is seen, and a recorder closed, up to this much later.
 const SLACK_NS: i64 = S;
+/// So much later it is closed if a window is being closed at that time: both together take twice the memory.
+const HELD_BACK_NS: i64 = 3 * S;
+/// Seconds between two samples of the metrics, in windows and flight recordings: a sample reads a thousand values.
+pub(crate) const METRICS_EVERY_S: u64 = 1;
 /// Nice value at which recorders close their recordings: it takes a quarter of a second of a processor, which is what it has of a full
 /// machine in five.
 const CLOSE_NICE: &str = "10";
@@ -86,6 +90,8 @@ pub(crate) struct Deck {
     next: Option<Flying>,
     closing: Vec<Closing>,
     fired: Option<(Fired, i64)>,
+    /// A window is being closed.
+    is_held_back: bool,
     latest_ns: Option<i64>,
     started: u32,
     not_before_ns: i64,
@@ -104,6 +110,7 @@ impl Deck {
             next: None,
             closing: Vec::new(),
             fired: None,
+            is_held_back: false,
             latest_ns: None,
             started: 0,
             not_before_ns: i64::MIN,
@@ -115,6 +122,11 @@ impl Deck {
     /// Starts recorders with this program from now on.
     pub(crate) fn use_program(&mut self, pagelab: PathBuf) {
         self.pagelab = pagelab;
+    }
+
+    /// Whether a window is being closed: a triggered recording is closed after it then, within [`HELD_BACK_NS`].
+    pub(crate) fn hold_back(&mut self, window_closes: bool) {
+        self.is_held_back = window_closes;
     }
 
     /// Whether one records.
@@ -130,7 +142,8 @@ impl Deck {
 
     /// When a recording that was triggered ends, CLOCK_BOOTTIME ns.
     pub(crate) fn due_ns(&self) -> Option<i64> {
-        self.fired.as_ref().map(|(_, due_ns)| *due_ns)
+        let held_ns = if self.is_held_back { HELD_BACK_NS } else { 0 };
+        self.fired.as_ref().map(|(_, due_ns)| *due_ns + held_ns)
     }
 
     fn runs(&self) -> impl Iterator<Item = &Running> {
@@ -189,9 +202,7 @@ impl Deck {
     pub(crate) fn step(&mut self, now: Now, may_run: bool, store: &mut Store) -> Vec<Event> {
         let mut events = Vec::new();
         self.take_closed(now, store, &mut events);
-        if let Some((_, due_ns)) = &self.fired
-            && now.boot_ns >= *due_ns
-        {
+        if self.due_ns().is_some_and(|due_ns| now.boot_ns >= due_ns) {
             self.keep(now);
         }
         self.take_dead(now, store, &mut events);
@@ -316,7 +327,7 @@ impl Deck {
 
     fn words(&self, out: &Path) -> Vec<OsString> {
         let Flight { before, after, observe, frequency_hz, ring_bytes, .. } = &self.config;
-        let last_ns = Self::ns(*before) + Self::ns(*after) + SLACK_NS;
+        let last_ns = Self::ns(*before) + Self::ns(*after) + SLACK_NS + HELD_BACK_NS;
         let last_s = last_ns as f64 / S as f64;
         let options = [
             ("--label", format!("{LABEL}flight recorder, the last {}", duration(last_ns as f64))),
@@ -324,7 +335,7 @@ impl Deck {
             ("--frequency", frequency_hz.to_string()),
             ("--ring-bytes", ring_bytes.to_string()),
             ("--last", last_s.to_string()),
-            ("--metrics-every", "1".to_owned()),
+            ("--metrics-every", METRICS_EVERY_S.to_string()),
         ];
         record_words(out, options, self.target.iter().cloned())
     }
@@ -532,6 +543,11 @@ mod tests {
         assert_eq!(deck.trigger(&Trigger::File("/x".into()), now(102)), Answer::Joined);
         assert_eq!((deck.due_ns(), deck.step(now(109), true, store).len()), (Some(110 * S), 0));
         let pid = deck.pids()[0];
+        deck.hold_back(true);
+        assert_eq!(deck.due_ns(), Some(113 * S), "a window is being closed");
+        deck.step(now(110), true, store);
+        assert_eq!(deck.pids(), [pid], "it records on meanwhile");
+        deck.hold_back(false);
         assert!(deck.step(now(110), true, store).is_empty() && deck.is_up(), "the next one runs while this one closes");
         assert_ne!(deck.current.as_ref().map(|flying| flying.running.pid()), Some(pid));
         let events = place.until_event(now(111));

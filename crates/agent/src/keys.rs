@@ -23,10 +23,10 @@ pub struct Keys {
     /// Folder of the recordings, DIR/2026-11-26/041500.rec in UTC. One agent per folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Length of a recording, in seconds [default: 10].
+    /// Length of a recording, in seconds [default: 20].
     #[arg(long, value_name = "S")]
     pub on: Option<Seconds>,
-    /// Length of a period, in seconds: each has one recording, at a random time in it [default: 60].
+    /// Length of a period, in seconds: each has one recording, at a random time in it [default: 300].
     #[arg(long, value_name = "S")]
     pub every: Option<Seconds>,
     /// Seed of the random times. Hosts with the same seed record the same seconds [default: 1].

@@ -31,6 +31,7 @@ const FAMILIES: &[(&str, Kind, &str)] = &[
         Kind::Gauge,
         "Share of the time that would be recorded if no period were stretched to save cost.",
     ),
+    ("next_window_timestamp_seconds", Kind::Gauge, "When the next window begins, in seconds since 1970."),
     ("own_cpu_seconds_total", Kind::Counter, "CPU time of the agent and all its children."),
     (
         "bpf_seconds_total",

@@ -16,7 +16,7 @@ use crate::{companion, say};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Read the options that are not given from this file, under the same names: on = 10.
+    /// Read the options that are not given from this file, under the same names: on = 20.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  sudo pagelab agent -o /var/lib/pagelab --on 10 --every 60
+  sudo pagelab agent -o /var/lib/pagelab --on 20 --every 300
   sudo pagelab agent -o /var/lib/pagelab --trigger psi:memory:some:150ms/1s --trigger signal
   sudo pagelab agent --config /etc/pagelab/agent.toml
   pagelab trend /var/lib/pagelab/2026-11-26/*.rec

@@ -167,6 +167,10 @@ pub struct Observer {
     skel: ObserverSkel<'static>,
 }
 
+/// Most and least bytes of the ring of rare events.
+const EVENT_RING_MOST: u64 = 8 << 20;
+const EVENT_RING_LEAST: u64 = 2 << 20;
+
 const NEEDED_TO_ATTACH: &str =
     "the raw tracepoint in the running kernel, and no other limit on BPF; look: cat /sys/kernel/security/lockdown";
 
@@ -200,6 +204,10 @@ impl Observer {
             rings::ring_items::<types::call_ring>(0)
         };
         size_rings(&mut open, cpus as u32, slots, words)?;
+        open.maps
+            .events
+            .set_max_entries(event_ring_bytes(&options, cpus))
+            .map_err(refused("sizing the ring of rare events", NEEDED_TO_LOAD))?;
         configure(&mut open, &options);
         task_stacks::configure(&mut open, &options, cpus as u32)
             .map_err(refused("sizing the rings", NEEDED_TO_LOAD))?;
@@ -409,6 +417,14 @@ impl Observer {
             calls_unnamed: bss.calls_unnamed,
         })
     }
+}
+
+/// Bytes of the ring that all CPUs share: of tasks alone as much as the rings of all CPUs have, mappings and calls bring more.
+fn event_ring_bytes(options: &ObserverOptions, cpus: usize) -> u32 {
+    let asked = options.ring_bytes_per_cpu.saturating_mul(cpus) as u64;
+    let is_tasks_alone = !options.maps && options.calls.is_none();
+    let bytes = if is_tasks_alone { asked.clamp(EVENT_RING_LEAST, EVENT_RING_MOST) } else { EVENT_RING_MOST };
+    bytes.next_power_of_two() as u32
 }
 
 fn size_rings(open: &mut OpenObserverSkel<'static>, cpus: u32, slots: u32, words: u32) -> Result<(), BpfError> {
