@@ -9,6 +9,7 @@
 //! | which of many metrics differ | [`settle_family`]; the primary alone: [`settle_alone`] |
 //! | two independent samples | [`welch()`], [`hedges_g`], [`geometric_mean_ratio`], [`fieller`] |
 //! | randomised complete blocks | [`paired_log_ratios`], [`paired_ratio`], [`paired_differences`], [`fieller_paired`] |
+//! | either, where each run has a covariate | [`log_ratio_adjusted`], [`paired_log_ratios_adjusted`] |
 //! | few events | [`exact_poisson`] |
 //! | which side fails more often; times cut off by a timeout | [`fisher_exact`], [`rank_sum`] |
 //! | do the runs of one side drift, hold outliers, fall into two modes | [`check_sides`]: [`drift()`], [`outliers()`], [`modes()`] |
@@ -25,6 +26,7 @@
 mod bootstrap;
 mod checks;
 mod counts;
+mod covariate;
 mod descriptive;
 mod double;
 mod drift;
@@ -45,6 +47,7 @@ mod welch;
 pub use bootstrap::{Bootstrap, BootstrapKind, bootstrap_median, paired_ratio_median};
 pub use checks::{Checks, SideChecks, SideValues, check_sides};
 pub use counts::{Count, RateTest, exact_poisson};
+pub use covariate::{Adjusted, WithCovariate, log_ratio_adjusted, paired_log_ratios_adjusted};
 pub use descriptive::{
     Summary, TimeMean, geometric_mean, mean, median, quantile, quantile_of_sorted, standard_deviation,
     time_weighted_mean,

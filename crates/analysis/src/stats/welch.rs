@@ -22,7 +22,7 @@ pub struct TTest {
 }
 
 impl TTest {
-    fn new(estimate: f64, se: f64, df: f64) -> Result<Self, Undefined> {
+    pub(super) fn new(estimate: f64, se: f64, df: f64) -> Result<Self, Undefined> {
         let t = estimate / se;
         if se <= 0.0 || !t.is_finite() {
             return Err(Undefined::NoVariance);
