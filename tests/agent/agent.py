@@ -296,9 +296,9 @@ def wrong_words(place):
     config.write_text(f"output = '{folder}'\nevry = 60\n")
     text = said(2, "--config", config)
     assert "line 2" in text and "evry" in text and "every" in text, text
-    config.write_text("on = 90\n")
+    config.write_text("on = 400\n")
     text = said(2, "-o", folder, "--config", config)
-    assert "on is 90 s and every is 60 s" in text, text
+    assert "on is 400 s and every is 300 s" in text, text
     os.chmod(config, 0o666)
     assert "chmod go-w" in said(2, "-o", folder, "--config", config)
     assert "found \"psi:memory\"" in said(2, "-o", folder, "--trigger", "psi:memory")
