@@ -71,9 +71,8 @@ struct Window {
 
 impl Window {
     /// Whether its recorder closes its recording, or is about to.
-    fn is_closing(&self, on_ns: i64, now: Now) -> bool {
-        let ends_ns = self.until_ns - CLOSING_NS;
-        now.boot_ns >= ends_ns - on_ns.min(NEARLY_NS)
+    fn is_closing(&self, now: Now) -> bool {
+        now.boot_ns >= self.until_ns - CLOSING_NS - NEARLY_NS
     }
 }
 
@@ -521,8 +520,7 @@ impl<'a> Agent<'a> {
     fn step_flight(&mut self, now: Now, signalled: bool) {
         let fired = self.watches.fired(signalled, Instant::now());
         let may_run = self.cap.flight_runs() && self.may_record().is_ok();
-        let on_ns = ns(self.config.on);
-        let window_closes = self.windows.iter().any(|window| window.is_closing(on_ns, now));
+        let window_closes = self.windows.iter().any(|window| window.is_closing(now));
         let Some(deck) = &mut self.deck else { return };
         deck.hold_back(window_closes);
         let answers: Vec<(String, String, Answer)> =
