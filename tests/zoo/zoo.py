@@ -26,6 +26,8 @@ from host import Groups, Host, device_of
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = 8
 FREQUENCY = "997"
+# This machine has neighbours: sides are compared at equal speed.
+STREAMS = "default,speed"
 # What cases run besides what Debian always has.
 PROGRAMS = ["dd", "fio", "gcc", "git", "gzip", "node", "perl", "pgbench", "python3", "redis-server", "sqlite3", "stress-ng", "sysbench", "tar", "zstd"]
 
@@ -118,7 +120,7 @@ class Zoo:
 
     def run(self, side, out):
         """One recorded run of a side. Limits are read where the target begins, so the recorder is in the group, too."""
-        self.start(side, [self.pagelab, "record", "-q", "--frequency", FREQUENCY, "-o", str(out), "--"])
+        self.start(side, [self.pagelab, "record", "-q", "--observe", STREAMS, "--frequency", FREQUENCY, "-o", str(out), "--"])
 
     def time(self, side):
         """Seconds that a side takes by itself."""

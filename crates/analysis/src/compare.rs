@@ -4,6 +4,7 @@
 
 mod accounts;
 mod assemble;
+mod at_equal_speed;
 mod budget;
 mod caveats;
 mod claims;

@@ -6,7 +6,8 @@
 mod table;
 
 use pagelab_analysis::stats::{
-    Adjusted, Undefined, WithCovariate, log_ratio_adjusted, paired_log_ratios, paired_log_ratios_adjusted, welch,
+    Adjusted, Design, LEAST_ADJUSTED, Method, MetricSamples, Observation, TestResult, Undefined, WithCovariate,
+    log_ratio_adjusted, paired_log_ratios, paired_log_ratios_adjusted, test_at_equal_covariates, test_metric, welch,
 };
 use table::{Errors, draw, rows};
 
@@ -130,4 +131,97 @@ fn what_cannot_be_adjusted_says_why() {
     assert_eq!(paired_log_ratios_adjusted(few, few).expect_err("two rounds"), Undefined::TooFew { needed: 3 });
     let one = side(&values[..1], &covariates[..1]);
     assert_eq!(log_ratio_adjusted(few, one).expect_err("one run"), Undefined::TooFew { needed: 2 });
+}
+
+fn runs(values: &[f64]) -> Vec<Observation> {
+    (0..).zip(values).map(|(i, value)| Observation { round: Some(i), ..Observation::of(*value) }).collect()
+}
+
+/// The result for sides of these values and covariates.
+fn compared(design: Design, values: [&[f64]; 2], covariates: [&[f64]; 2]) -> [TestResult; 2] {
+    let [base, test] = values.map(runs);
+    let samples = MetricSamples { base: &base, test: &test, design, resolution: None };
+    let unadjusted = test_metric(&samples);
+    let mut adjusted = unadjusted.clone();
+    test_at_equal_covariates(&samples, covariates, "speed", 0.05, &mut adjusted);
+    [unadjusted, adjusted]
+}
+
+/// The document has the numbers of the adjusted test, over the complete rounds.
+#[test]
+fn results_are_those_of_the_adjusted_tests() {
+    let covariates = [speeds(11, 9), speeds(12, 9)];
+    let mut base = values(13, &covariates[0], 2.0, 0.02, 0.0);
+    let test = values(14, &covariates[1], 2.0, 0.02, -0.05);
+    for (design, method) in
+        [(Design::Blocks, Method::PairedBlocksAdjusted), (Design::Unpaired, Method::UnpairedAdjusted)]
+    {
+        base[3] = f64::NAN;
+        let [unadjusted, adjusted] = compared(design, [&base, &test], [&covariates[0], &covariates[1]]);
+        let without = |values: &[f64]| -> Vec<f64> {
+            values.iter().enumerate().filter(|(i, _)| *i != 3).map(|(_, value)| *value).collect()
+        };
+        let of_base = [without(&base), without(&covariates[0])];
+        let all = design == Design::Unpaired;
+        let of_test = [&test, &covariates[1]].map(|values| if all { values.clone() } else { without(values) });
+        let direct = if all { log_ratio_adjusted } else { paired_log_ratios_adjusted };
+        let direct = direct(side(&of_base[0], &of_base[1]), side(&of_test[0], &of_test[1])).expect("it varies");
+        assert_eq!(adjusted.method, Some(method));
+        assert_eq!(
+            (adjusted.p, adjusted.t, adjusted.df),
+            (Some(direct.test.p), Some(direct.test.t), Some(direct.test.df))
+        );
+        assert_eq!(adjusted.ratio, Some(direct.test.estimate.exp()));
+        let [low, high] = adjusted.ratio_ci95.expect("an interval");
+        let [inner_low, inner_high] = adjusted.ratio_ci90.expect("an interval");
+        assert!(low < inner_low && inner_low < inner_high && inner_high < high);
+        let held = adjusted.adjusted.expect("what it was adjusted for");
+        assert_eq!((held.slope, held.explained), (direct.slope, direct.explained));
+        assert_eq!(held.unadjusted_p, unadjusted.p);
+        assert_eq!((adjusted.base, adjusted.test), (unadjusted.base, unadjusted.test), "means are those of the runs");
+    }
+}
+
+#[test]
+fn too_few_runs_and_runs_without_a_covariate_are_compared_as_they_are() {
+    let covariates = [speeds(21, 8), speeds(22, 8)];
+    let of = |seed, side: usize| values(seed, &covariates[side], 2.0, 0.02, 0.0);
+    let (base, test) = (of(23, 0), of(24, 1));
+    let few = LEAST_ADJUSTED - 1;
+    let [unadjusted, adjusted] =
+        compared(Design::Blocks, [&base[..few], &test[..few]], [&covariates[0][..few], &covariates[1][..few]]);
+    assert_eq!((adjusted.p, adjusted.method), (unadjusted.p, unadjusted.method));
+    assert!(adjusted.note.expect("a reason").contains("4 runs a side"));
+    let mut holes = covariates[0].clone();
+    holes[2] = f64::NAN;
+    let [unadjusted, adjusted] = compared(Design::Unpaired, [&base, &test], [&holes, &covariates[1]]);
+    assert_eq!((adjusted.p, adjusted.method, adjusted.adjusted), (unadjusted.p, unadjusted.method, None));
+    assert!(adjusted.note.expect("a reason").contains("1 of 16 runs do not know it"));
+    // A result that is no t test stays what it is.
+    let zeros = [0.0; 8];
+    let [unadjusted, adjusted] = compared(Design::Blocks, [&zeros, &test], [&covariates[0], &covariates[1]]);
+    assert_eq!(unadjusted, adjusted);
+}
+
+/// What moves the covariate itself is no effect at equal covariates alone: both tests must show it, and the same way.
+#[test]
+fn a_covariate_that_the_side_moved_is_held_to_both_tests() {
+    let base_speeds = speeds(31, 9);
+    let test_speeds: Vec<f64> = speeds(32, 9).into_iter().map(|speed| speed * 0.7).collect();
+    let base = values(33, &base_speeds, 1.0, 0.02, 0.0);
+    let covariates = [&base_speeds[..], &test_speeds[..]];
+    for design in [Design::Blocks, Design::Unpaired] {
+        // The side is faster by as much as its processor is slower.
+        let even: Vec<f64> = values(34, &test_speeds, 1.0, 0.02, 0.0).into_iter().map(|value| value / 0.7).collect();
+        let [unadjusted, adjusted] = compared(design, [&base, &even], covariates);
+        assert!(unadjusted.p.expect("tested") > 0.05, "{unadjusted:?}");
+        assert!(adjusted.p >= unadjusted.p, "{adjusted:?}");
+        assert!(adjusted.adjusted.expect("adjusted").covariate_p.expect("tested") < 0.05);
+        // It loses a fifth, and at equal speed it wins.
+        let opposite: Vec<f64> =
+            values(34, &test_speeds, 1.0, 0.02, 0.0).into_iter().map(|value| value / 0.875).collect();
+        let [unadjusted, adjusted] = compared(design, [&base, &opposite], covariates);
+        assert!(unadjusted.p.expect("tested") < 0.05, "{unadjusted:?}");
+        assert_eq!(adjusted.p, Some(1.0), "{adjusted:?}");
+    }
 }

@@ -18,7 +18,8 @@ use crate::failure::Failure;
 /// What `--observe` takes beside the names of streams: for the end of a command's help.
 pub(crate) const STREAMS_HELP: &str = "\
 Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls; \
-sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls.";
+sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls; speed measures how fast each CPU is \
+meanwhile (0.6 % of it), and runs that have it are compared at equal speed.";
 
 /// How and where to record.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(crate) struct RecordingArgs {
     #[arg(long)]
     pub label: Option<String>,
     /// Streams to record, separated by commas: default, all, metrics, settings, tasks, faults, maps, dax, syscalls,
-    /// waits, sched, cpu, counters, block, regions; see "Streams" below [default: default].
+    /// waits, sched, cpu, counters, block, regions, speed; see "Streams" below [default: default].
     #[arg(long, value_name = "LIST")]
     pub observe: Option<String>,
     /// Record without the named streams that this host refuses; without this option that is an error.

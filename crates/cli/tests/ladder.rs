@@ -134,7 +134,8 @@ fn hold(recording: &Recording, rungs: &[(&str, Rung)]) {
     assert!(recording.manifest().complete);
 }
 
-const METRICS: [(&str, Rung); 3] = [("metrics", Rung::Procfs), ("settings", Rung::Procfs), ("regions", Rung::Procfs)];
+const METRICS: [(&str, Rung); 4] =
+    [("metrics", Rung::Procfs), ("settings", Rung::Procfs), ("regions", Rung::Procfs), ("speed", Rung::Procfs)];
 const BY_PERF: [(&str, Rung); 5] = [
     ("tasks", Rung::Perf),
     ("faults", Rung::Perf),

@@ -59,6 +59,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("pagelab run --cmdhelp", How::Run),
     ("sudo pagelab compare -n 10 --setting", How::Host),
     ("pagelab compare -n 5 --value", How::Run),
+    ("sudo pagelab compare -n 10 --observe", How::Run),
     ("pagelab compare good.rec all.rec", How::Run),
     ("pagelab report good.rec all.rec", How::Run),
     ("pagelab ui good.rec all.rec", How::Elsewhere("tests/ui.rs: it serves until it is ended")),

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::rules::{Confidence, Finding, SettingSubject, SideName, follow_up, not_decided};
 use pagelab_host::process::ProcessSettings;
-use pagelab_recording::Manifest;
+use pagelab_observe::streams::Stream;
 use pagelab_recording::set::SetJson;
+use pagelab_recording::{Manifest, ProbeState};
 use pagelab_vocab::settings;
 
 use crate::document::Place;
@@ -61,10 +62,13 @@ impl Subject {
     /// # Errors
     /// A side has no command, or several.
     pub fn of_recordings(comparison: &Comparison) -> Result<Self, String> {
-        let command = |side: &str, runs: &pagelab_analysis::compare::SideRuns| -> Result<Vec<String>, String> {
+        let mut all_know_speed = true;
+        let mut command = |side: &str, runs: &pagelab_analysis::compare::SideRuns| -> Result<Vec<String>, String> {
             let mut commands: Vec<Vec<String>> = Vec::new();
             for run in &runs.runs {
                 let manifest = Manifest::load(Path::new(&run.dir)).map_err(|error| error.to_string())?;
+                let mut active = manifest.probes.iter().filter(|probe| probe.state == ProbeState::Active);
+                all_know_speed &= active.any(|probe| probe.name == Stream::Speed.name());
                 let command = manifest.command.filter(|command| !command.is_empty());
                 let command = command.ok_or_else(|| format!("{}: no command was recorded", run.dir))?;
                 if !commands.contains(&command) {
@@ -82,6 +86,10 @@ impl Subject {
         let primary = comparison.primary.as_ref();
         plan.primary = primary.map(|primary| PrimaryMetric { metric: primary.metric.clone(), direction: None });
         let [base, test] = [command("base", &comparison.base)?, command("test", &comparison.test)?];
+        if all_know_speed {
+            // The rounds are to be compared as the recordings were.
+            plan.observe = format!("{},{}", plan.observe, Stream::Speed);
+        }
         for (variant, command) in plan.variants.iter_mut().zip([base, test]) {
             variant.work = Work::Command(command);
         }

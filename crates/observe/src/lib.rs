@@ -16,6 +16,7 @@
 //! | [`perf`] | page faults, mappings, tasks, system calls and samples of a process tree, without BPF | `perf_event_open` |
 //! | [`process`] | nothing; it reads what `/proc` says of one process | `/proc` |
 //! | [`regions`] | the page sizes that memory really has | PAGEMAP_SCAN and smaps |
+//! | `speed` | how fast each CPU is meanwhile | system calls of its own, on each CPU |
 //! | [`sums`] | how many page faults and system calls there are, and none of them | BPF on raw tracepoints |
 //! | [`moment`] | nothing; it says what tasks do now, for who looks on | |
 //! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |
@@ -44,6 +45,7 @@ pub mod perf;
 pub mod process;
 mod region_rows;
 pub mod regions;
+mod speed;
 pub mod stacks;
 pub mod streams;
 pub mod sums;

@@ -34,6 +34,8 @@ pub enum Stream {
     Block,
     /// Page sizes of regions.
     Regions,
+    /// Speed of each CPU, fifty times a second.
+    Speed,
 }
 
 /// Everything there is to say about a stream, in the order in which streams are listed.
@@ -44,7 +46,7 @@ struct Def {
     default: bool,
 }
 
-const DEFS: [Def; 13] = [
+const DEFS: [Def; 14] = [
     Def { stream: Stream::Metrics, name: "metrics", default: true },
     Def { stream: Stream::Settings, name: "settings", default: true },
     Def { stream: Stream::Tasks, name: "tasks", default: true },
@@ -58,6 +60,7 @@ const DEFS: [Def; 13] = [
     Def { stream: Stream::Counters, name: "counters", default: true },
     Def { stream: Stream::Block, name: "block", default: false },
     Def { stream: Stream::Regions, name: "regions", default: false },
+    Def { stream: Stream::Speed, name: "speed", default: false },
 ];
 
 impl Stream {

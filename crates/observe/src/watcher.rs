@@ -177,7 +177,7 @@ impl From<BTreeMap<&'static str, u64>> for Spent {
 }
 
 /// CPU time of this thread, ns.
-fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -2,7 +2,7 @@
 
 use crate::streams::Stream;
 use crate::watcher::{ProbeOptions, Watcher};
-use crate::{block, counters, dax, khugepaged, maps, region_rows, stacks, waits};
+use crate::{block, counters, dax, khugepaged, maps, region_rows, speed, stacks, waits};
 
 /// Makes a probe; the reason in words if it cannot be had.
 pub type Open = fn(&ProbeOptions) -> Result<Box<dyn Watcher>, String>;
@@ -63,6 +63,7 @@ pub const WATCHERS: &[WatcherDef] = &[
     WatcherDef { streams: counters::watcher::STREAMS, open: counters::watcher::open, ..WatcherDef::NEEDS_NOTHING },
     WatcherDef { streams: block::STREAMS, open: block::open_watcher, ..WatcherDef::NEEDS_TREE },
     WatcherDef { streams: region_rows::STREAMS, open: region_rows::open, ..WatcherDef::NEEDS_NOTHING },
+    WatcherDef { streams: speed::STREAMS, open: speed::open, ..WatcherDef::NEEDS_NOTHING },
     WatcherDef { streams: dax::STREAMS, open: dax::open_watcher, ..WatcherDef::NEEDS_TREE },
     WatcherDef { streams: khugepaged::STREAMS, open: khugepaged::open_watcher, ..WatcherDef::NEEDS_TREE },
 ];

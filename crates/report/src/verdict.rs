@@ -92,10 +92,19 @@ pub(crate) fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, al
     let show = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| quantity(value, &primary.unit));
     let ratio = primary.ratio.map_or_else(String::new, |ratio| ratio_text(ratio, primary.ratio_ci95));
     let p = primary.p.map_or_else(String::new, |p| format!(", p = {}", significant(p, 2)));
-    let method = match method {
+    let by_design = match method {
         ComparisonMethod::PairedBlocks => "compared within rounds",
         ComparisonMethod::Welch => "Welch's test",
     };
+    let method = primary.result.adjusted.as_ref().map_or_else(
+        || by_design.to_owned(),
+        |adjusted| {
+            let without =
+                adjusted.unadjusted_p.map_or_else(String::new, |p| format!("; p = {} without", significant(p, 2)));
+            let explained = significant(100.0 * adjusted.explained, 2);
+            format!("compared at equal speed of the machine, which explains {explained} % of the variance{without}")
+        },
+    );
     format!(
         "{verdict}{equivalent}: {}, mean {} on base, {} on test{ratio}{p} ({runs}, {method}, alpha {alpha}).",
         primary.metric,

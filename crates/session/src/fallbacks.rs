@@ -97,6 +97,7 @@ const SAMPLES: Columns = &[
 ];
 const COUNTERS: Columns = &[("counters", &["ts", "name", "value", "enabled_ns", "running_ns"])];
 const REGIONS: Columns = &[("region_pages", &["ts", "mm_id", "start", "end", "page_size_bytes", "bytes", "asked"])];
+const SPEED: Columns = &[("metrics", &["ts", "name", "instance", "value"])];
 
 /// Every stream on every rung that it can stand on, the highest first.
 pub const FALLBACKS: &[Fallback] = &[
@@ -158,6 +159,7 @@ pub const FALLBACKS: &[Fallback] = &[
     },
     Fallback::first(Stream::Block, Rung::Bpf, &[]),
     Fallback::first(Stream::Regions, Rung::Procfs, REGIONS),
+    Fallback::first(Stream::Speed, Rung::Procfs, SPEED),
 ];
 
 /// What a stream has on a rung; none if it cannot stand there.

@@ -12,6 +12,7 @@ mod reference;
 mod reference_machine;
 mod sched;
 mod sched_stacks;
+mod speed;
 mod syscalls;
 mod targets;
 mod waits;

@@ -64,7 +64,7 @@ pub(super) const POWER: f64 = 0.8;
 pub(super) fn detectable(result: &TestResult, alpha: f64) -> Option<f64> {
     let (df, se) = match result.method? {
         // Half the interval, in logs, over its critical value.
-        Method::PairedBlocks => {
+        Method::PairedBlocks | Method::PairedBlocksAdjusted | Method::UnpairedAdjusted => {
             let [low, high] = result.ratio_ci95?;
             let df = result.df?;
             (df, (high / low).ln() / 2.0 / critical_value(df, 0.95).ok()?)

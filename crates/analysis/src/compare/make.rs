@@ -20,7 +20,7 @@ use super::{
     BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
     NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
-use super::{budget, claims, latency, levels, profile, speed};
+use super::{at_equal_speed, budget, claims, latency, levels, profile, speed};
 use crate::error::{AnalysisError, Result};
 use crate::parallel;
 use crate::rules;
@@ -243,6 +243,7 @@ fn test_primary(choice: &PrimaryChoice, sides: &Sides, failures: &Failures, alph
             |runs: &[&RunData]| -> Vec<f64> { runs.iter().filter_map(|run| run.metrics.get(&key)?.value).collect() };
         test_censored(&values(sides.base), base_ended, &values(sides.test), test_ended, &mut tested.result);
     }
+    at_equal_speed::test(sides, alpha, &mut tested);
     settle_alone(&mut tested.result, alpha);
     if let Some(lossy) = &tested.lossy {
         tested.result.significant = Some(false);

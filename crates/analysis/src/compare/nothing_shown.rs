@@ -82,20 +82,31 @@ fn margin(result: &TestResult, verdict: Verdict, lossy: bool) -> Result<f64, Str
 /// The spread of the runs by the test that was made.
 fn spread(result: &TestResult) -> Result<RunSpread, String> {
     let known = match result.method {
-        Some(Method::PairedBlocks) => rounds(result),
+        Some(Method::PairedBlocks) => rounds(result, 1.0),
         Some(Method::WelchUnpaired) => unpaired(result),
+        // What is left of the spread at equal speed: more runs are compared so, too.
+        Some(Method::PairedBlocksAdjusted) => rounds(result, 2.0),
+        Some(Method::UnpairedAdjusted) => unpaired_adjusted(result),
         _ => return Err("no t test was made".to_owned()),
     };
     known.ok_or_else(|| "the spread of the runs over their mean is not known".to_owned())
 }
 
-/// The standard deviation of a round's log ratio, from half of the interval in logs: critical value times sd / sqrt n.
-fn rounds(result: &TestResult) -> Option<RunSpread> {
+/// Standard error of the log ratio: half of its interval over the critical value.
+fn log_error(result: &TestResult) -> Option<f64> {
     let [low, high] = result.ratio_ci95?;
-    let df = result.df?;
-    let error = (high / low).ln() / 2.0 / critical_value(df, 0.95).ok()?;
-    let sd = error * (df + 1.0).sqrt();
+    Some((high / low).ln() / 2.0 / critical_value(result.df?, 0.95).ok()?)
+}
+
+/// The standard deviation of a round's log ratio; `taken` degrees of freedom are not the rounds' any more.
+fn rounds(result: &TestResult, taken: f64) -> Option<RunSpread> {
+    let sd = log_error(result)? * (result.df? + taken).sqrt();
     (sd.is_finite() && sd > 0.0).then_some(RunSpread::Rounds { sd })
+}
+
+fn unpaired_adjusted(result: &TestResult) -> Option<RunSpread> {
+    let sd = log_error(result)? / (1.0 / result.base.n as f64 + 1.0 / result.test.n as f64).sqrt();
+    (sd.is_finite() && sd > 0.0).then_some(RunSpread::Unpaired { base: sd, test: sd })
 }
 
 fn unpaired(result: &TestResult) -> Option<RunSpread> {

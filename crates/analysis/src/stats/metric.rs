@@ -1,5 +1,6 @@
 //! One metric of two sets of runs: which test applies, its result, and the families that tests belong to.
 
+use super::covariate::{Adjusted, WithCovariate, log_ratio_adjusted, paired_log_ratios_adjusted};
 use super::equivalence::EQUIVALENCE_LEVEL;
 use super::family::benjamini_hochberg;
 use super::ranks::rank_sum;
@@ -48,6 +49,10 @@ pub enum Method {
     ExactPoisson,
     /// Exact rank-sum test in which runs that the timeout ended rank as the slowest.
     RankSumCensored,
+    /// t test of the log ratios per round at equal covariates, see [`test_at_equal_covariates`].
+    PairedBlocksAdjusted,
+    /// t test of the difference of mean logarithms at equal covariates, of unpaired runs.
+    UnpairedAdjusted,
 }
 
 /// Which way the test side differs from the base, by the estimate that was tested.
@@ -192,10 +197,28 @@ pub struct TestResult {
     pub welch: Option<WelchResult>,
     /// p of the exact conditional test alone, where `method` is that.
     pub exact_p: Option<f64>,
+    /// What the sides were held equal in, where `method` is an adjusted one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjusted: Option<AtEqualCovariates>,
     /// The decision; null until [`settle_family`] or [`settle_alone`], and for metrics that are not tested.
     pub significant: Option<bool>,
     /// Notes a reader of the numbers must know.
     pub note: Option<String>,
+}
+
+/// A covariate at equal values of which the sides were compared.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
+pub struct AtEqualCovariates {
+    /// Its name.
+    pub covariate: String,
+    /// Change of the value's logarithm for a change of the covariate's by 1.
+    pub slope: f64,
+    /// Part of the variance within sides, or between rounds, that goes with the covariate: 0 to 1.
+    pub explained: f64,
+    /// Two-sided p of whether the covariate itself differs between the sides; null where that could not be tested.
+    pub covariate_p: Option<f64>,
+    /// Two-sided p without adjustment.
+    pub unadjusted_p: Option<f64>,
 }
 
 impl TestResult {
@@ -220,6 +243,7 @@ impl TestResult {
             difference_ci95: None,
             welch: None,
             exact_p: None,
+            adjusted: None,
             significant: None,
             note: None,
         }
@@ -558,6 +582,89 @@ fn test_counts(base: Count, test: Count, result: &mut TestResult) {
             result.remark("ratio: the base has no events, so the ratio is not bounded");
         }
     }
+}
+
+/// Runs a side, or rounds, from which the sides are compared at equal covariates: the slope takes a degree of freedom.
+pub const LEAST_ADJUSTED: usize = 5;
+
+/// Replaces a t test on runs by the one at equal covariates: `covariates` holds that of each run of base and test, NaN where it is
+/// not known. `result` is the test of the same samples; it stays where there are fewer than [`LEAST_ADJUSTED`] runs a side, where a run
+/// that has a value has no covariate, and where the result is no t test of positive values. Which of these is so does not depend on p.
+///
+/// Where the covariate itself differs between the sides at level `alpha`, the side may have moved it, and a part of what the side does
+/// would be taken out or put in with it. Then p is the larger one of the tests with and without adjustment, and 1 where they point opposite
+/// ways: the intersection-union principle, as for sparse counters.
+pub fn test_at_equal_covariates(
+    samples: &MetricSamples,
+    covariates: [&[f64]; 2],
+    name: &str,
+    alpha: f64,
+    result: &mut TestResult,
+) {
+    let method = match result.method {
+        Some(Method::PairedBlocks) => Method::PairedBlocksAdjusted,
+        Some(Method::WelchUnpaired) => Method::UnpairedAdjusted,
+        _ => return,
+    };
+    let adjusted = match adjust(samples, covariates) {
+        Ok(adjusted) => adjusted,
+        Err(why) => {
+            result.remark(&format!("not compared at equal {name}: {why}"));
+            return;
+        }
+    };
+    let (unadjusted_p, unadjusted_ln_p, unadjusted_change) = (result.p, result.ln_p, result.change);
+    let covariate_p = adjusted.covariate.ok().map(|test| test.p);
+    result.set_test(method, &adjusted.test);
+    result.set_ratio(|level| adjusted.test.interval(level).map(|ends| Ratio::from_logs(adjusted.test.estimate, ends)));
+    result.adjusted = Some(AtEqualCovariates {
+        covariate: name.to_owned(),
+        slope: adjusted.slope,
+        explained: adjusted.explained,
+        covariate_p,
+        unadjusted_p,
+    });
+    if covariate_p.is_some_and(|p| p > alpha) {
+        return;
+    }
+    result.remark(&format!("{name} differs between the sides, too: only what shows without adjustment as well counts"));
+    if unadjusted_change.zip(result.change).is_some_and(|(without, with)| without.opposes(with)) {
+        (result.p, result.ln_p) = (Some(1.0), Some(0.0));
+    } else if unadjusted_ln_p > result.ln_p {
+        (result.p, result.ln_p) = (unadjusted_p, unadjusted_ln_p);
+    }
+}
+
+/// The adjusted test of the runs that have a value, or why there is none.
+fn adjust(samples: &MetricSamples, [base, test]: [&[f64]; 2]) -> Result<Adjusted, String> {
+    let known = |runs: &[Observation], covariates: &[f64]| -> [Vec<Observation>; 2] {
+        let pairs = runs.iter().zip(covariates).filter(|(run, _)| run.value.is_finite());
+        pairs.map(|(run, covariate)| (*run, Observation { value: *covariate, ..*run })).unzip().into()
+    };
+    let ([base, base_speeds], [test, test_speeds]) = (known(samples.base, base), known(samples.test, test));
+    let without = base_speeds.iter().chain(&test_speeds).filter(|run| !run.value.is_finite()).count();
+    if without > 0 {
+        return Err(format!("{without} of {} runs do not know it", base.len() + test.len()));
+    }
+    let values_of = |runs: &[Observation]| -> Vec<f64> { runs.iter().map(|run| run.value).collect() };
+    let (values, covariates) = match samples.design {
+        Design::Blocks => {
+            let of = |base, test| complete_rounds(&MetricSamples { base, test, ..*samples });
+            (of(&base, &test)?, of(&base_speeds, &test_speeds)?)
+        }
+        Design::Unpaired => ((values_of(&base), values_of(&test)), (values_of(&base_speeds), values_of(&test_speeds))),
+    };
+    let least = values.0.len().min(values.1.len());
+    if least < LEAST_ADJUSTED {
+        return Err(format!("{least} runs a side, at least {LEAST_ADJUSTED} are needed"));
+    }
+    let side = |values, covariates| WithCovariate { values, covariates };
+    let (base, test) = (side(&values.0, &covariates.0), side(&values.1, &covariates.1));
+    let adjusted = match samples.design {
+        Design::Blocks => paired_log_ratios_adjusted(base, test),
+        Design::Unpaired => log_ratio_adjusted(base, test),
+    };
+    adjusted.map_err(|why| why.to_string())
 }
 
 /// The test of a time some of whose runs the timeout ended, `base_ended` and `test_ended` of them: how long these would

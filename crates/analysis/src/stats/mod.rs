@@ -56,8 +56,9 @@ pub use drift::{Drift, drift, sen_rise};
 pub use equivalence::{EQUIVALENCE_LEVEL, MOST_MARGIN, equivalence_margin_pct};
 pub use family::benjamini_hochberg;
 pub use metric::{
-    Change, Design, LEAST_DETERMINISTIC, Method, MetricSamples, Observation, Outcome, SPARSE_EVENTS, Side, TestResult,
-    WelchResult, settle_alone, settle_family, test_censored, test_metric,
+    AtEqualCovariates, Change, Design, LEAST_ADJUSTED, LEAST_DETERMINISTIC, Method, MetricSamples, Observation,
+    Outcome, SPARSE_EVENTS, Side, TestResult, WelchResult, settle_alone, settle_family, test_at_equal_covariates,
+    test_censored, test_metric,
 };
 pub use modes::{LEAST_FOR_MODES, LEAST_P_OF_MODES, Modes, modes};
 pub use outliers::{LEAST_FOR_OUTLIERS, Outlier, Outliers, outliers};

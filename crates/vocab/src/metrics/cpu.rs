@@ -2,7 +2,7 @@
 
 use super::Direction::{HigherIsBetter as HIGH, LowerIsBetter as LOW, Neutral};
 use super::MetricKind::{Counter, Gauge};
-use super::Unit::{Count, Kilohertz, Nanoseconds};
+use super::Unit::{Count, Kilohertz, Nanoseconds, PerSecond};
 use super::{Direction, FieldRule, Group, Member};
 
 /// Time counted up.
@@ -34,6 +34,21 @@ pub(super) const CPU: Group = Group {
         ns("steal_ns", LOW, "Taken away by the hypervisor while there was something to run."),
         ns("guest_ns", Neutral, "Running a guest; also within user_ns."),
         ns("guest_nice_ns", Neutral, "Running a low-priority guest; also within nice_ns."),
+    ],
+    rules: &[],
+};
+
+/// The stream `speed`.
+#[rustfmt::skip]
+pub(super) const SPEED: Group = Group {
+    prefix: "speed.",
+    source: "stream speed",
+    instance: Some("cpuN"),
+    note: "Only with --observe speed. Who else has the CPU in turn does not matter; what makes the CPU itself slower does: a neighbour \
+           of the virtual machine, the other thread of the core, its frequency. Where every run has it, compare tests the primary metric \
+           at equal speed.",
+    members: &[
+        Member::new("calls_per_second", Gauge, PerSecond, HIGH, "System calls that do nothing in a second of CPU time, fifty times a second."),
     ],
     rules: &[],
 };

@@ -323,6 +323,7 @@ pub const GROUPS: &[Group] = &[
     memory::NUMA,
     memory::SLAB,
     cpu::CPU,
+    cpu::SPEED,
     cpu::STAT,
     cpu::SCHEDSTAT,
     cpu::INTERRUPTS,
