@@ -99,6 +99,8 @@ struct Agent<'a> {
     schedule: Schedule,
     cap: Cap,
     windows: Vec<Window>,
+    /// When the next one begins, CLOCK_BOOTTIME ns; in the past until the schedule has said.
+    next_window_ns: i64,
     deck: Option<Deck>,
     watches: Watches,
     uploader: Option<Uploader>,
@@ -190,6 +192,7 @@ impl<'a> Agent<'a> {
             say,
             store,
             windows: Vec::new(),
+            next_window_ns: i64::MIN,
             deck,
             watches,
             uploader,
@@ -427,6 +430,7 @@ impl<'a> Agent<'a> {
                 Step::Wait(until_ns) => {
                     let begins_ns = now.real_ns + (until_ns - now.boot_ns);
                     self.metrics.set("next_window_timestamp_seconds", &[], begins_ns as f64 / 1e9);
+                    self.next_window_ns = until_ns;
                     return Ok(until_ns);
                 }
                 Step::Skipped(periods, reason) => self.skip(periods, reason),
@@ -523,6 +527,7 @@ impl<'a> Agent<'a> {
         let window_closes = self.windows.iter().any(|window| window.is_closing(now));
         let Some(deck) = &mut self.deck else { return };
         deck.hold_back(window_closes);
+        deck.expect_no_window_until(if self.windows.is_empty() { self.next_window_ns } else { i64::MIN });
         let answers: Vec<(String, String, Answer)> =
             fired.iter().map(|trigger| (trigger.to_string(), trigger.slug(), deck.trigger(trigger, now))).collect();
         let events = deck.step(now, may_run, &mut self.store);

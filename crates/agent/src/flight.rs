@@ -2,7 +2,8 @@
 //!
 //! `pagelab record --last S` writes into `DIR/.agent/flight-N.rec` and removes what has grown old. When a trigger has fired and `after` has
 //! passed, it is sent SIGUSR2, closes its recording, and the next one begins at once. A recorder keeps tasks, mappings and stacks from its
-//! start, so each runs for half an hour: then another is started beside it, and takes over when it holds as much as a trigger wants.
+//! start, so each runs for half an hour: then another is started beside it, and takes over when it holds as much as a trigger wants. That is
+//! done between two windows: three recorders would need half as much memory again.
 //!
 //! A recording that is left behind by a kill holds the last seconds before it, and is kept.
 
@@ -24,6 +25,8 @@ use crate::trigger::Trigger;
 const S: i64 = 1_000_000_000;
 /// How long one recorder runs.
 const LONGEST_NS: i64 = 1800 * S;
+/// And if windows leave no time in which two may run side by side.
+const LONGEST_EVER_NS: i64 = 2 * LONGEST_NS;
 /// Time that a recorder gets to close its recording.
 const CLOSING_NS: i64 = 60 * S;
 /// A trigger is seen, and a recorder closed, up to this much later.
@@ -92,6 +95,8 @@ pub(crate) struct Deck {
     fired: Option<(Fired, i64)>,
     /// A window is being closed.
     is_held_back: bool,
+    /// No window is recorded until then, CLOCK_BOOTTIME ns.
+    no_window_until_ns: i64,
     latest_ns: Option<i64>,
     started: u32,
     not_before_ns: i64,
@@ -111,6 +116,7 @@ impl Deck {
             closing: Vec::new(),
             fired: None,
             is_held_back: false,
+            no_window_until_ns: i64::MAX,
             latest_ns: None,
             started: 0,
             not_before_ns: i64::MIN,
@@ -127,6 +133,11 @@ impl Deck {
     /// Whether a window is being closed: a triggered recording is closed after it then, within [`HELD_BACK_NS`].
     pub(crate) fn hold_back(&mut self, window_closes: bool) {
         self.is_held_back = window_closes;
+    }
+
+    /// Until when no window is recorded, CLOCK_BOOTTIME ns: the past while one is.
+    pub(crate) fn expect_no_window_until(&mut self, boot_ns: i64) {
+        self.no_window_until_ns = boot_ns;
     }
 
     /// Whether one records.
@@ -295,10 +306,12 @@ impl Deck {
         if self.fired.is_some() {
             return;
         }
-        if self.next.is_none() && age_ns(&self.current).is_some_and(|age_ns| age_ns >= LONGEST_NS) {
+        let enough_ns = Self::ns(self.config.before) + SLACK_NS;
+        let fits = now.boot_ns + enough_ns + SLACK_NS <= self.no_window_until_ns;
+        let longest_ns = if fits { LONGEST_NS } else { LONGEST_EVER_NS };
+        if self.next.is_none() && age_ns(&self.current).is_some_and(|age_ns| age_ns >= longest_ns) {
             self.next = self.start(now, store, events);
         }
-        let enough_ns = Self::ns(self.config.before) + SLACK_NS;
         if age_ns(&self.next).is_some_and(|age_ns| age_ns >= enough_ns)
             && let Some(old) = self.current.take()
         {
@@ -599,6 +612,34 @@ mod tests {
         assert!(!place.deck.is_up(), "it may not run");
         place.settle(0);
         assert!(place.deck.cost_ns().0 > 0, "what ended is in the sum");
+    }
+
+    #[test]
+    fn recorders_take_turns_between_two_windows() {
+        let mut place = place("20");
+        place.deck.step(now(0), true, &mut place.store);
+        place.settle(1);
+        // One is being recorded; the next one begins too soon.
+        for (at, until) in [(1800, 1700), (1810, 1841)] {
+            place.deck.expect_no_window_until(now(until).boot_ns);
+            place.deck.step(now(at), true, &mut place.store);
+            assert_eq!(place.deck.pids().len(), 1, "{at}");
+        }
+        place.deck.expect_no_window_until(now(1842).boot_ns);
+        place.deck.step(now(1810), true, &mut place.store);
+        assert_eq!(place.deck.pids().len(), 2, "there is time");
+        place.settle(2);
+        place.deck.step(now(1841), true, &mut place.store);
+        assert_eq!(place.deck.pids().len(), 1);
+        // Windows leave no time for it: a recorder does not grow old for ever.
+        place.deck.expect_no_window_until(now(0).boot_ns);
+        place.settle(1);
+        for (at, recorders) in [(1810 + 3599, 1), (1810 + 3600, 2)] {
+            place.deck.step(now(at), true, &mut place.store);
+            assert_eq!(place.deck.pids().len(), recorders, "{at}");
+        }
+        place.settle(2);
+        place.deck.stop(now(5411), &place.store);
     }
 
     #[test]

@@ -73,6 +73,7 @@ fn name_from(
     named: &mut Vec<Option<Functions>>,
 ) -> std::io::Result<Ending> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    give_back_memory();
     // SAFETY: the child only runs `child`, on its own copy of all memory, and ends by _exit.
     let pid = unsafe { libc::fork() };
     if pid < 0 {
@@ -105,6 +106,15 @@ fn name_from(
         (false, true) => Ending::TimedOut,
         (false, false) => Ending::Died,
     })
+}
+
+/// Gives the kernel back what the recording has left in the heap: the child's own would come on top of it.
+fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: acts on free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// The child: names files and ends.
