@@ -92,10 +92,11 @@ test-fleet: build pagelab-fleet $(S3_SERVER) ## recordings in a real S3 server, 
 	$(FLEET_TEST) -p pagelab-store -p pagelab-fleet-cli
 	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
 
-test-agent: build pagelab-fleet setup-test ## the agent on this kernel; FULL=1: an hour beside pgbench, too (root)
+test-agent: build pagelab-fleet setup-test ## the agent on this kernel; FULL=1: two hours beside pgbench, too (root)
 	@tools/install-venv agent
 	target/agent/bin/python tests/agent/agent.py $(PAGELAB) target/release/pagelab-fleet
 	$(if $(FULL),target/agent/bin/python tests/agent/pgbench.py $(PAGELAB))
+	$(if $(FULL),target/agent/bin/python tests/agent/steady.py $(PAGELAB))
 
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo

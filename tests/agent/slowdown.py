@@ -2,9 +2,9 @@
 
 A neighbour on the same core takes a fifth of this machine's speed and gives it back, for seconds and for minutes. tests/agent/speed.c
 measures that speed meanwhile on each processor, by system calls, messages, SQL and loads of memory, in its own CPU time, which the agent
-does not touch; analysis of covariance takes the speed's part out. A second's speed is the mean of work for time and not that of time for work, since
-a load's transactions add up in the same way. How much the load of a processor follows its own speed and that of the others, with which it
-may share a core, is estimated within blocks alone, so that nothing of the agent can go into it.
+does not touch; analysis of covariance takes the speed's part out. A second's speed is the mean of work for time and not that of time for
+work, since a load's transactions add up in the same way. How much the load of a processor follows its own speed and that of the others,
+with which it may share a core, is estimated within blocks alone, so that nothing of the agent can go into it.
 
 What is left varies as much from minute to minute as from second to second, so what is compared must be near in time, and the two things
 that an agent does are compared by themselves: its flight recorder, which runs all the time, in pairs of short blocks with it and without it;
