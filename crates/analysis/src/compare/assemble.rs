@@ -74,8 +74,12 @@ impl<'a> Sides<'a> {
         let samples_base = self.observations(form, self.base, base);
         let samples_test = self.observations(form, self.test, test);
         let resolution = base.iter().chain(test).flatten().filter_map(|m| form.resolution(m));
-        let resolution = resolution.fold(None, |most: Option<f64>, r| Some(most.map_or(r, |m| m.max(r))));
-        let samples = self.samples(&samples_base, &samples_test, resolution);
+        let samples = MetricSamples {
+            base: &samples_base,
+            test: &samples_test,
+            design: self.design,
+            resolution: resolution.fold(None, |most: Option<f64>, r| Some(most.map_or(r, |m| m.max(r)))),
+        };
         match reason_not_to_test(info, &samples) {
             Some(why) => untested(&samples, &why, base, test),
             None => test_metric(&samples),
@@ -88,16 +92,6 @@ impl<'a> Sides<'a> {
             let metrics: Vec<Option<&RunMetric>> = runs.iter().map(|run| run.metrics.get(key)).collect();
             self.observations(form, runs, &metrics)
         })
-    }
-
-    /// The same as the test of a metric takes it.
-    pub(super) fn samples<'s>(
-        &self,
-        base: &'s [Observation],
-        test: &'s [Observation],
-        resolution: Option<f64>,
-    ) -> MetricSamples<'s> {
-        MetricSamples { base, test, design: self.design, resolution }
     }
 
     fn observations(&self, form: Form, runs: &[&'a RunData], metrics: &[Option<&RunMetric>]) -> Vec<Observation> {

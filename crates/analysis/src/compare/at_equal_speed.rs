@@ -8,7 +8,7 @@
 use pagelab_views::run::RunData;
 
 use super::assemble::{Sides, Tested};
-use crate::stats::test_at_equal_covariates;
+use crate::stats::{MetricSamples, test_at_equal_covariates};
 
 /// How fast a CPU is, by instance.
 const SPEED: &str = "speed.calls_per_second";
@@ -25,7 +25,7 @@ pub(super) fn test(sides: &Sides, alpha: f64, tested: &mut Tested) {
         return;
     }
     let [base_runs, test_runs] = sides.observations_of(&tested.key, tested.form);
-    let samples = sides.samples(&base_runs, &test_runs, None);
+    let samples = MetricSamples { base: &base_runs, test: &test_runs, design: sides.design, resolution: None };
     test_at_equal_covariates(&samples, [&base, &test], SPEED, alpha, &mut tested.result);
 }
 
