@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
 use gimli::BaseAddresses;
-use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
+use object::{CompressionFormat, Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 use pagelab_residency::maps;
 use pagelab_vocab::units::hexadecimal;
 
 use super::cfi;
 use super::hostile::{self, Bounded, guarded};
 use super::jit::{self, Jit};
+use super::mapped::Mapped;
+use super::section::Section;
 
 /// Descriptors that are kept open for files that may be gone when their symbols are asked for.
 const OPEN_FILES_MAX: usize = 512;
@@ -50,7 +52,7 @@ pub(super) struct Image {
     segments: Vec<Segment>,
     pub build_id: Option<String>,
     /// The sections from which stacks are unwound; none if there are none or they are too large.
-    sections: Option<ExplicitModuleSectionInfo<Arc<[u8]>>>,
+    sections: Option<ExplicitModuleSectionInfo<Section>>,
 }
 
 impl Image {
@@ -166,7 +168,7 @@ impl Modules {
             let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
             let read = match (&elf.file, &elf.bytes) {
                 (Some(file), _) => image_of_file(file, &elf.path, room),
-                (None, Some(bytes)) => image(&**bytes, room, false),
+                (None, Some(bytes)) => image(&**bytes, room, None),
                 (None, None) => None,
             };
             let (image, bytes) = read.unwrap_or_default();
@@ -183,7 +185,7 @@ impl Modules {
         start: u64,
         end: u64,
         offset: u64,
-    ) -> Option<framehop::Module<Arc<[u8]>>> {
+    ) -> Option<framehop::Module<Section>> {
         let image = self.image(number)?;
         let addr = image.address_of_code(offset, end.checked_sub(start)?)?;
         // Where address 0 of the file would be.
@@ -200,15 +202,14 @@ fn image_of_file(file: &File, path: &[u8], room: usize) -> Option<(Image, usize)
     let name = String::from_utf8_lossy(path);
     guarded(&name, || {
         let (cache, left) = (ReadCache::new(file.try_clone().ok()?), Cell::new(HEADER_BYTES_MAX + room as u64));
-        // To look at each entry of a large program takes a tenth of a second.
-        image(Bounded::new(&cache, &left), room, hostile::is_trusted(file))
+        image(Bounded::new(&cache, &left), room, Some(file))
     })
     .flatten()
 }
 
 /// Reads the headers, and the sections for unwinding if they fit into `room` bytes and are of a trusted file or can do no harm; also
-/// gives their size.
-fn image<'a, R: ReadRef<'a>>(data: R, room: usize, is_trusted: bool) -> Option<(Image, usize)> {
+/// gives the bytes that were copied. `from` is the file that `data` is read from, if it is one.
+fn image<'a, R: ReadRef<'a>>(data: R, room: usize, from: Option<&File>) -> Option<(Image, usize)> {
     let file = object::File::parse(data).ok()?;
     let segments = file.segments().map(|segment| {
         let (offset, bytes) = segment.file_range();
@@ -229,12 +230,21 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize, is_trusted: bool) -> Option<(
     if bytes == 0 || bytes > room || !file.is_64() {
         return unusable(segments, build_id);
     }
-    let data = |name: &str| -> Option<Arc<[u8]>> {
+    let trusted = from.filter(|file| hostile::is_trusted(file));
+    let mut copied = 0;
+    let mut data = |name: &str| -> Option<Section> {
         if !names.contains(&name) {
             return None;
         }
-        let data = file.section_by_name(name)?.uncompressed_data().ok()?;
-        (!data.is_empty()).then(|| data.into())
+        let section = file.section_by_name(name)?;
+        let range = section.compressed_file_range().ok().filter(|range| range.format == CompressionFormat::None);
+        let mapped = trusted.zip(range).filter(|(_, range)| range.compressed_size > 0);
+        let mapped = mapped.and_then(|(file, range)| Mapped::of(file, range.offset, range.compressed_size));
+        mapped.map(|mapped| Section::Mapped(Arc::new(mapped))).or_else(|| {
+            let data = section.uncompressed_data().ok().filter(|data| !data.is_empty())?;
+            copied += data.len();
+            Some(Section::Copied(data.into()))
+        })
     };
     let sections = ExplicitModuleSectionInfo {
         base_svma: 0,
@@ -247,23 +257,24 @@ fn image<'a, R: ReadRef<'a>>(data: R, room: usize, is_trusted: bool) -> Option<(
         debug_frame: data(".debug_frame"),
         ..ExplicitModuleSectionInfo::default()
     };
-    if !is_trusted && !is_usable(&sections) {
+    // To look at each entry of a large program takes a tenth of a second.
+    if trusted.is_none() && !is_usable(&sections) {
         return unusable(segments, build_id);
     }
-    Some((Image { segments, build_id, sections: Some(sections) }, bytes))
+    Some((Image { segments, build_id, sections: Some(sections) }, copied))
 }
 
 /// Whether stacks can be unwound by the sections without ever going on for ever.
-fn is_usable(sections: &ExplicitModuleSectionInfo<Arc<[u8]>>) -> bool {
+fn is_usable(sections: &ExplicitModuleSectionInfo<Section>) -> bool {
     let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
     let bases = BaseAddresses::default()
         .set_eh_frame(start(&sections.eh_frame_svma))
         .set_eh_frame_hdr(start(&sections.eh_frame_hdr_svma))
         .set_text(start(&sections.text_svma))
         .set_got(start(&sections.got_svma));
-    let bytes = |section: &Option<Arc<[u8]>>| section.clone().unwrap_or_default();
+    let table = sections.eh_frame_hdr.as_deref().unwrap_or_default();
     match (&sections.eh_frame, &sections.debug_frame) {
-        (Some(eh_frame), _) => cfi::is_eh_frame_usable(eh_frame, &bytes(&sections.eh_frame_hdr), &bases),
+        (Some(eh_frame), _) => cfi::is_eh_frame_usable(eh_frame, table, &bases),
         (None, Some(debug_frame)) => cfi::is_debug_frame_usable(debug_frame),
         (None, None) => true,
     }
@@ -332,7 +343,7 @@ mod tests {
                     let left = Cell::new(HEADER_BYTES_MAX + UNWIND_BYTES_MAX as u64);
                     // A parser of others may panic, which costs the file its names.
                     let found =
-                        guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, false));
+                        guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, None));
                     panics += usize::from(found.is_none());
                     if let Some((image, _)) = &found.flatten() {
                         let _ = (image.address(u64::MAX), image.address(0), image.address_of_code(u64::MAX, u64::MAX));
@@ -362,10 +373,10 @@ mod tests {
                 bytes[at] = next() as u8;
             }
             bytes.truncate(bytes.len() - if next() % 4 == 0 { next() % bytes.len() } else { 0 });
-            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX, false) else { continue };
+            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX, None) else { continue };
             let Some(sections) = image.sections else { continue };
             let done = guarded("a mutated file", || {
-                let mut unwinder = UnwinderX86_64::<Arc<[u8]>>::new();
+                let mut unwinder = UnwinderX86_64::<Section>::new();
                 unwinder.add_module(framehop::Module::new(String::new(), 0x10_0000..0x20_0000, 0x10_0000, sections));
                 let mut cache = CacheX86_64::default();
                 for ip in (0x10_0000..0x10_8000).step_by(64) {

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::unwind::{End, Place};
+use super::kept::Place;
+use super::unwind::End;
 
 /// Numbers that are kept; all are forgotten when there are more.
 const PLACES_MAX: usize = 1 << 16;

@@ -1,7 +1,6 @@
 //! Recorded address spaces: which code is mapped where.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use framehop::Unwinder;
 use framehop::x86_64::UnwinderX86_64;
@@ -9,6 +8,7 @@ use pagelab_recording::space::{self, Change, Content, Made, Map, PageSizes, Rang
 use pagelab_recording::tables::MappingsRow;
 
 use super::modules::Modules;
+use super::section::Section;
 use crate::bpf::MapEvent;
 
 /// The base page of x86-64, the only machine whose stacks are followed.
@@ -62,7 +62,7 @@ pub(super) struct Space {
     pub compat: bool,
     /// The module of code that is in no file.
     pub jit: Option<u32>,
-    unwinder: Option<UnwinderX86_64<Arc<[u8]>>>,
+    unwinder: Option<UnwinderX86_64<Section>>,
     /// Stacks that took too long to follow.
     slow: u32,
 }
@@ -143,7 +143,7 @@ impl Space {
     }
 
     /// The unwinder of this space.
-    pub(super) fn unwinder(&mut self, modules: &mut Modules) -> &UnwinderX86_64<Arc<[u8]>> {
+    pub(super) fn unwinder(&mut self, modules: &mut Modules) -> &UnwinderX86_64<Section> {
         let maps = &self.maps;
         self.unwinder.get_or_insert_with(|| {
             let mut unwinder = UnwinderX86_64::new();

@@ -1,23 +1,16 @@
 //! From registers and a copy of the stack to the addresses of the frames.
-//!
-//! Most samples of a busy program meet it at a place where it was met before. So what unwinding one sample read from the
-//! stack is kept with its result: a sample with the same registers whose stack holds the same values at the same places
-//! has the same frames, which is seen at a fraction of the cost.
-
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{Error, FrameAddress, Unwinder};
 
 use super::hostile::guarded;
+use super::kept::{Place, Results, Words, word};
 use super::modules::Modules;
+use super::section::Section;
 use super::spaces::Space;
 
 /// Frames that a stack is followed for.
 const FRAMES_MAX: usize = 1024;
-/// Results that are kept; all are forgotten when there are more.
-const KEPT_MAX: usize = 1 << 14;
 
 /// How a stack of user space ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,48 +34,22 @@ impl End {
     }
 }
 
-/// The same place of the same program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    pub mm_id: u32,
-    /// Of the address space.
-    pub generation: u32,
-    pub regs: [u64; 3],
-}
-
-/// A result, and what it was made from.
-#[derive(Debug, Clone)]
-struct Kept {
-    /// Offsets in the copy and the 8 bytes that were there.
-    read: Vec<(u32, u64)>,
-    stack_id: u64,
-}
-
 /// Unwinds; keeps rules and results between samples.
 #[derive(Default)]
 pub(super) struct Unwinding {
     cache: CacheX86_64,
-    kept: HashMap<Place, Kept>,
-    read: Vec<(u32, u64)>,
+    kept: Results,
+    read: Words,
     /// Samples whose result was kept from an earlier one.
     pub hits: u64,
-}
-
-fn word(copy: &[u8], offset: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(copy.get(offset..offset.checked_add(8)?)?.try_into().ok()?))
 }
 
 impl Unwinding {
     /// The stack found at this place before, if the stack is still as it was then. It had ended at the thread's entry.
     pub(super) fn kept(&mut self, place: &Place, copy: &[u8]) -> Option<u64> {
-        let kept = self.kept.get(place)?;
-        let same = kept.read.iter().all(|(offset, value)| word(copy, *offset as usize) == Some(*value));
-        if !same {
-            return None;
-        }
+        let stack_id = self.kept.find(place, copy, &mut self.read)?;
         self.hits += 1;
-        self.read.clone_from(&kept.read);
-        Some(kept.stack_id)
+        Some(stack_id)
     }
 
     /// The words that the last stack was made from: offsets in the copy and the 8 bytes there.
@@ -92,10 +59,7 @@ impl Unwinding {
 
     /// Keeps the result of the last [`Unwinding::unwind`].
     pub(super) fn keep(&mut self, place: Place, stack_id: u64) {
-        if self.kept.len() >= KEPT_MAX {
-            self.kept.clear();
-        }
-        self.kept.insert(place, Kept { read: self.read.clone(), stack_id });
+        self.kept.keep(place, &self.read, stack_id);
     }
 
     /// The next result to be kept was not read from the stack.
@@ -138,7 +102,7 @@ impl Unwinding {
 
 /// Follows the stack from its innermost frame, which `frames` has.
 fn follow(
-    unwinder: &UnwinderX86_64<Arc<[u8]>>,
+    unwinder: &UnwinderX86_64<Section>,
     cache: &mut CacheX86_64,
     mut regs: UnwindRegsX86_64,
     (copied, cut): (u64, bool),
