@@ -49,6 +49,7 @@ mod compact;
 pub mod docs;
 mod encode;
 mod error;
+mod fold;
 mod keep;
 mod late;
 pub mod lifetimes;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
 
 use crate::compact::{self, NamedStacks};
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
+use crate::fold::Fold;
 use crate::keep::Keep;
 use crate::late::Late;
 use crate::manifest::{COMPACTED, Manifest};
@@ -101,6 +103,8 @@ pub struct RecordingWriter {
     /// When a part of every table was written last.
     last_whole_ns: Option<i64>,
     keep: Keep,
+    /// Of a flight recorder that is not copied meanwhile.
+    fold: Option<Fold>,
     spool: Option<Spool>,
     late: Late,
     stats: WriterStats,
@@ -141,6 +145,7 @@ impl RecordingWriter {
         manifest.complete = false;
         let keep = Keep::new(options.keep_last);
         let spool = options.spool.clone().map(Spool::new);
+        let fold = (options.keep_last.is_some() && spool.is_none()).then(Fold::default);
         let mut writer = Self {
             dir: dir.to_owned(),
             options,
@@ -156,6 +161,7 @@ impl RecordingWriter {
             last_parts_ns: None,
             last_whole_ns: None,
             keep,
+            fold,
             spool,
             late: Late::default(),
             stats: WriterStats::default(),
@@ -461,14 +467,38 @@ impl RecordingWriter {
             }
         };
         let part = PendingPart { table, rows, bytes, tells };
-        let Err(e) = self.store(&part) else { return Ok(()) };
-        let (path, needed) = (self.part_path(table), part.bytes.len() as u64);
+        let path = self.part_path(table);
+        let Err(e) = self.store(&part) else {
+            self.fold(table, path, batch, part.bytes.len());
+            return Ok(());
+        };
+        let needed = part.bytes.len() as u64;
         let kept = self.keep_or_drop(part);
         let error = self.explain(e, path, needed);
         if !kept {
             self.dropped_because.get_or_insert_with(|| error.to_string());
         }
         Err(error)
+    }
+
+    /// Puts a flight recorder's small parts together when there are enough of them.
+    fn fold(&mut self, table: &'static TableDef, path: PathBuf, batch: &RecordBatch, bytes: usize) {
+        let Some(small) = self.fold.as_mut().and_then(|fold| fold.add(table.name, path, batch, bytes)) else { return };
+        let stored = concat_batches(batch.schema_ref(), &small.rows).map_err(Error::from).and_then(|rows| {
+            let bytes = encode::live_part(table, &rows, 0)?;
+            self.store(&PendingPart { table, rows: 0, bytes, tells: BTreeMap::new() })
+        });
+        if let Err(error) = stored {
+            // Their rows are all there.
+            tracing::debug!("the small parts of {} stay: {error}", table.name);
+            return;
+        }
+        for path in &small.paths {
+            if let Err(error) = self.storage.remove_file(path) {
+                tracing::warn!("{} stays behind: {error}", path.display());
+            }
+        }
+        self.stats.bytes_removed += small.bytes;
     }
 
     fn explain(&self, e: Error, path: PathBuf, needed: u64) -> Error {

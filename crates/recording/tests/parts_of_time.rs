@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagelab_recording::tables::{FaultsRow, MarksRow, MetricsRow, TasksRow};
+use pagelab_recording::tables::{FaultsRow, FramesRow, MarksRow, MetricsRow, StacksRow, TasksRow};
 use pagelab_recording::{Bound, Bounds, Error, Manifest, Recording, RecordingWriter, Span, WriterOptions, check};
 
 const SECOND: i64 = 1_000_000_000;
@@ -52,6 +52,38 @@ fn a_flight_recorder_keeps_at_least_the_last_seconds_of_events_and_all_of_the_st
         let problems = check(&dir).expect("it can be checked").problems;
         let other = problems.iter().find(|one| one.id != "manifest.key" && one.id != "loss.unknown");
         assert!(other.is_none(), "{other:?}");
+    }
+}
+
+/// A hundred ticks with a new stack each; the parts of `stacks` and `frames` then, and the ids in them.
+fn hundred_stacks(options: WriterOptions) -> [(usize, Vec<u64>); 2] {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r");
+    let mut writer = RecordingWriter::create(&dir, Manifest::default(), options).expect("a recording");
+    for id in 0..100 {
+        writer.push(&FramesRow { frame_id: id, module: Some(b"/bin/true"), ..FramesRow::default() });
+        writer.push(&StacksRow { stack_id: id, frame_ids: &[id] });
+        writer.flush(id as i64 * SECOND).expect("a part");
+    }
+    // As a kill leaves it.
+    std::mem::forget(writer);
+    let recording = Recording::open(&dir).expect("it can be read");
+    let (mut stacks, mut frames) = (Vec::new(), Vec::new());
+    recording.for_each::<StacksRow>(|row| stacks.push(row.stack_id)).expect("stacks");
+    recording.for_each::<FramesRow>(|row| frames.push(row.frame_id)).expect("frames");
+    let parts = |table| recording.parts(table).expect("a folder").len();
+    [(parts("stacks"), stacks), (parts("frames"), frames)]
+}
+
+#[test]
+fn the_small_parts_of_a_flight_recorder_are_put_together() {
+    let last = WriterOptions { keep_last: Some(Duration::from_secs(2)), ..WriterOptions::default() };
+    for (options, expected) in [(last, 3 + 100 % 32), (WriterOptions::default(), 100)] {
+        for (parts, mut ids) in hundred_stacks(options) {
+            ids.sort_unstable();
+            assert_eq!(ids, (0..100).collect::<Vec<u64>>(), "each row once");
+            assert_eq!(parts, expected);
+        }
     }
 }
 
