@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from place import Agent, disk_bytes, manifest, memory_of_each, span_s
+from place import Agent, disk_bytes, judge_beside_pgbench, manifest, memory_of_each, span_s
 from slowdown import AFTER_S, BEFORE_S, Speed, slowdown
 
 SLOWDOWN, MEMORY_BYTES, KEEP_MIB = 1.02, 120 << 20, 16
@@ -329,27 +329,10 @@ def judged(form, course, tps, speed, watch, folder, program):
     ]
 
 
-def main():
-    if len(sys.argv) not in (2, 3, 4) or os.geteuid() != 0:
-        raise SystemExit(__doc__)
-    program = str(pathlib.Path(sys.argv[1]).resolve())
-    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 60
-    place = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
-    if minutes < 3:
-        raise SystemExit(f"found {minutes} minutes, needed at least 3")
-    kernel, when = os.uname().release, time.strftime("%Y-%m-%d")
-    print(f"# {when} Linux {kernel}, {os.cpu_count()} CPUs: pgbench.py {minutes:g} {place}", flush=True)
-    failed = 0
-    with tempfile.TemporaryDirectory(prefix="pagelab-agent-", dir="/var/tmp") as name:
-        folder = pathlib.Path(name) / "recordings"
-        form, course, tps, speed, watch = measure(program, minutes, place, folder)
-        for words, is_so in judged(form, course, tps, speed, watch, folder, program):
-            failed += not is_so
-            print(("ok: " if is_so else "NOT SO: ") + words, flush=True)
-        if failed:
-            print("\n".join(course.said))
-    return 1 if failed else 0
+def run(program, minutes, place, folder):
+    form, course, tps, speed, watch = measure(program, minutes, place, folder)
+    return judged(form, course, tps, speed, watch, folder, program), "\n".join(course.said)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(judge_beside_pgbench(__doc__, 60, 3, run))

@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.request
 
@@ -201,3 +203,26 @@ def gone(pids, seconds=10):
 
 def removed(folder):
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def judge_beside_pgbench(doc, minutes, least_minutes, run):
+    """The main program of a test of MINUTES in PLACE: `run(program, minutes, place, folder)` gives what was found, each with whether it is so, and what
+    the agent said."""
+    if len(sys.argv) not in (2, 3, 4) or os.geteuid() != 0:
+        raise SystemExit(doc)
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else minutes
+    place = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
+    if minutes < least_minutes:
+        raise SystemExit(f"found {minutes:g} minutes, needed at least {least_minutes}")
+    test = pathlib.Path(sys.argv[0]).name
+    print(f"# {time.strftime('%Y-%m-%d')} Linux {os.uname().release}, {os.cpu_count()} CPUs: {test} {minutes:g} {place}", flush=True)
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="pagelab-agent-", dir="/var/tmp") as name:
+        found, said = run(program, minutes, place, pathlib.Path(name) / "recordings")
+        for words, is_so in found:
+            failed += not is_so
+            print(("ok: " if is_so else "NOT SO: ") + words, flush=True)
+        if failed:
+            print(said)
+    return 1 if failed else 0

@@ -9,16 +9,14 @@ Exit status 1 if something was promised that is not so.
 """
 
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 from pgbench import KEEP_MIB, MEMORY_BYTES, WARM_UP_S, Cluster, Form, Watch, filled
-from place import Agent, manifest
+from place import Agent, judge_beside_pgbench, manifest
 
 
 def recorders(words):
@@ -75,26 +73,11 @@ def judged(program, folder, agent, watch, metrics):
     ]
 
 
-def main():
-    if len(sys.argv) not in (2, 3, 4) or os.geteuid() != 0:
-        raise SystemExit(__doc__)
-    program = str(pathlib.Path(sys.argv[1]).resolve())
-    minutes = float(sys.argv[2]) if len(sys.argv) > 2 else 40
-    place = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
-    if minutes < 34:
-        raise SystemExit(f"found {minutes} minutes, needed at least 34: recorders take turns every 30")
-    print(f"# {time.strftime('%Y-%m-%d')} Linux {os.uname().release}, {os.cpu_count()} CPUs: steady.py {minutes:g} {place}", flush=True)
-    failed = 0
-    with tempfile.TemporaryDirectory(prefix="pagelab-agent-", dir="/var/tmp") as name:
-        folder = pathlib.Path(name) / "recordings"
-        agent, watch, metrics = measure(program, minutes, place, folder)
-        for words, is_so in judged(program, folder, agent, watch, metrics):
-            failed += not is_so
-            print(("ok: " if is_so else "NOT SO: ") + words, flush=True)
-        if failed:
-            print(agent.said())
-    return 1 if failed else 0
+def run(program, minutes, place, folder):
+    agent, watch, metrics = measure(program, minutes, place, folder)
+    return judged(program, folder, agent, watch, metrics), agent.said()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Recorders take turns every 30 minutes.
+    sys.exit(judge_beside_pgbench(__doc__, 40, 34, run))
