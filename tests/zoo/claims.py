@@ -72,6 +72,10 @@ def replaced(folder, command):
 WEAK, WEAK_LOW, WEAK_HIGH = 0.2, 0.1, 0.3
 
 
+class NoClaim(Exception):
+    """No claim of a kind can be made now."""
+
+
 def recorded_s(folder):
     """Median time of a side's recorded runs: recording makes some of them slower."""
     spans = [json.loads(path.read_text())["measured"] for path in folder.glob("*/manifest.json")]
@@ -85,7 +89,7 @@ def claimed_loss(pagelab, folder, cause):
     effects = [one["effect"] for one in document.get("findings", []) if one["cause"] == cause]
     share = effects[0]["share"] if effects and effects[0] else None
     if share is None:
-        raise RuntimeError(f"{cause} is not named, or not how much it takes")
+        raise NoClaim(f"{cause} is not named, or not how much it takes")
     of_test = min(share, 1) * (1 - 1 / document["primary"]["ratio"])
     return 1 / (1 - of_test) - 1
 
@@ -120,7 +124,7 @@ def weak_command(zoo, small, claimed, folder, unit_s):
             return zoo.fill(whole["test"].command)
         # So long would it have to take without the setting.
         filler_s = max(0, filler_s + (test_s - base_s) / (WEAK * claimed) - base_s)
-    raise RuntimeError(f"loses {part:.2f} of what is claimed; needed: {WEAK_LOW} to {WEAK_HIGH}")
+    raise NoClaim(f"loses {part:.2f} of what is claimed; needed: {WEAK_LOW} to {WEAK_HIGH}")
 
 
 def record(zoo, folder, kind, is_true, is_weak):
@@ -162,12 +166,11 @@ def one_claim(pagelab, zoo, number, kind, is_true):
         try:
             env = os.environ | record(zoo, folder, kind, is_true, number % 2 == 0)
             found = told(confirmed(pagelab, zoo, folder, env), kind.cause, is_true)
-        except RuntimeError as error:
-            # No claim of this kind can be made now: the next kind is taken.
+        except NoClaim as error:
             found = {"cause": kind.cause, "true": is_true, "claimed": False, "reason": str(error)}
         folder.mkdir(parents=True, exist_ok=True)
         result.write_text(json.dumps(found | {"workload": kind.workload}))
-        for name in ("base", "test", "rounds"):
+        for name in ("base", "test", "weak", "rounds"):
             shutil.rmtree(folder / name, ignore_errors=True)
     return json.loads(result.read_text())
 
