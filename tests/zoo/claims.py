@@ -196,7 +196,7 @@ def main():
     pagelab, folder = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
     trues, falses = (int(count) for count in (sys.argv[3:5] or (20, 20)))
     seed = sys.argv[5] if len(sys.argv) > 5 else "1"
-    pool = [kind for kind in kinds.KINDS if kind.cause in CAUSES]
+    pool = [kind for kind in kinds.KINDS if kind.part == "tuning" and kind.cause in CAUSES]
     zoo = Zoo(pagelab, folder)
     zoo.prepare()
     true_ones, false_ones = (claims_of(pagelab, zoo, pool, seed, is_true, wanted) for is_true, wanted in ((True, trues), (False, falses)))

@@ -4,7 +4,7 @@ A kind's sides are made for an amount of the affected work. What else the progra
 sized.py, so that the loss is the part of the whole that is asked for. Of a `dose` the amount is the size itself: how hard the cause
 hits, where it hits the whole program.
 
-The part `tuning` is what rules may be changed by. The part `frozen` is run once when they are not changed any more.
+These are the part `tuning`: what rules may be changed by. The part `frozen` (frozen.py) is run once when they are not changed any more.
 """
 
 import dataclasses
@@ -82,17 +82,17 @@ def _(n):
     return toggled(python(f"for i in range({n}): b = bytearray(40 << 20)"), f"{THP}/enabled", "always", "madvise")
 
 
-@kind("frozen", "thp.disabled", "perl", 10, touches=("thp",))
+@kind("tuning", "thp.disabled", "perl", 10, touches=("thp",))
 def _(n):
     return toggled(["perl", "-e", f"for (1 .. {n}) {{ my $s = 'x' x (48 << 20); }}"], f"{THP}/enabled", "always", "never")
 
 
-@kind("frozen", "thp.disabled", "node", 10, touches=("thp",))
+@kind("tuning", "thp.disabled", "node", 10, touches=("thp",))
 def _(n):
     return toggled(["node", "-e", f"for (let i = 0; i < {n}; i++) Buffer.alloc(64 << 20, 1);"], f"{THP}/enabled", "always", "madvise")
 
 
-@kind("frozen", "thp.disabled", "stress-ng", 200, touches=("thp",))
+@kind("tuning", "thp.disabled", "stress-ng", 200, touches=("thp",))
 def _(n):
     return toggled(["stress-ng", "-q", "--vm", "1", "--vm-bytes", "64m", "--vm-method", "write64", "--vm-ops", str(n)], f"{THP}/enabled", "always", "never")
 
@@ -102,7 +102,7 @@ def _(n):
     return toggled(work("shared", ops=n), f"{THP}/shmem_enabled", "always", "never")
 
 
-@kind("frozen", "shmem.small_pages", "python", 5, touches=("thp",))
+@kind("tuning", "shmem.small_pages", "python", 5, touches=("thp",))
 def _(n):
     text = f"import mmap\nfor i in range({n}):\n m = mmap.mmap(-1, 64 << 20)\n for j in range(0, 64 << 20, 4096): m[j] = 1\n m.close()"
     return toggled(python(text), f"{THP}/shmem_enabled", "always", "never")
@@ -114,7 +114,7 @@ def _(n):
     return programs(small, [*small, "shift=4096"], settings={f"{THP}/enabled": "always"})
 
 
-@kind("frozen", "map.misaligned", "large", 20, touches=("thp",))
+@kind("tuning", "map.misaligned", "large", 20, touches=("thp",))
 def _(n):
     large = work("anon", ops=n, bytes=6 << 20)
     return programs(large, [*large, "shift=1048576"], settings={f"{THP}/enabled": "always"})
@@ -134,7 +134,7 @@ def _(n):
         churn, env={"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "33554432"})
 
 
-@kind("frozen", "map.churn", "perl", 1000, touches=("malloc",))
+@kind("tuning", "map.churn", "perl", 1000, touches=("malloc",))
 def _(n):
     churn = ["perl", "-e", f"for (1 .. {n}) {{ my $s = 'x' x 300000; undef $s; }}"]
     return Side(churn, env={"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "67108864"}), Side(
@@ -146,7 +146,7 @@ def _(n):
     return programs(work("fork", ops=n, fork=0), work("fork", ops=n))
 
 
-@kind("frozen", "fork.copies", "python", 5, touches=("thp",))
+@kind("tuning", "fork.copies", "python", 5, touches=("thp",))
 def _(n):
     text = ("import os, signal\nb = bytearray(16 << 20)\nfor i in range({n}):\n p = {fork}\n if p == 0: signal.pause()\n"
             " for j in range(0, 16 << 20, 4096): b[j] = 1\n if p > 0: os.kill(p, 9); os.waitpid(p, 0)")
@@ -185,7 +185,7 @@ def _(n):
     return tuple(Side(again, limits={"memory.max": limit}, before=drop) for limit in ("1G", "240M"))
 
 
-@kind("frozen", "cgroup.memory_limit", "sha1sum", 2, touches=("readahead",))
+@kind("tuning", "cgroup.memory_limit", "sha1sum", 2, touches=("readahead",))
 def _(n):
     again = shell("for i in " + "x " * (n + 1) + "; do head -c 300M {dir}/large.data | sha1sum; done")
     drop = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
@@ -202,12 +202,12 @@ def _(n):
     return cached(shell(f"head -c {min(n, 128)}M {DATA} | grep -c x"))
 
 
-@kind("frozen", "cache.cold", "sha1sum", 16, touches=("readahead",))
+@kind("tuning", "cache.cold", "sha1sum", 16, touches=("readahead",))
 def _(n):
     return cached(shell(f"head -c {min(n, 128)}M {DATA} | sha1sum"))
 
 
-@kind("frozen", "cache.cold", "tar", 16, touches=("readahead",))
+@kind("tuning", "cache.cold", "tar", 16, touches=("readahead",))
 def _(n):
     return cached(shell(f"tar -cf - {{dir}}/work.data | head -c {min(n, 128)}M | cksum"))
 
@@ -220,14 +220,14 @@ def _(n):
     return toggled(work("read", ops=1, file=DATA, bytes=min(n, 128) << 20, bs=16384, cold=1), f"{QUEUE}/read_ahead_kb", "1024", "16")
 
 
-@kind("frozen", "readahead.reduced", "dd", 16, touches=("readahead",))
+@kind("tuning", "readahead.reduced", "dd", 16, touches=("readahead",))
 def _(n):
     line = ["dd", f"if={DATA}", "of=/dev/null", "bs=8k", f"count={128 * min(n, 128)}"]
     drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
     return toggled(line, f"{QUEUE}/read_ahead_kb", "512", "8", before=drop)
 
 
-@kind("frozen", "readahead.reduced", "python", 16, touches=("readahead",))
+@kind("tuning", "readahead.reduced", "python", 16, touches=("readahead",))
 def _(n):
     line = python(f"f = open('{DATA}', 'rb')\nfor i in range({16 * min(n, 128)}): f.read(65536)")
     drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
@@ -240,7 +240,7 @@ def _(n):
     return programs(cold, [*cold, "random=1"])
 
 
-@kind("frozen", "readahead.lost", "python", 8, touches=("readahead",))
+@kind("tuning", "readahead.lost", "python", 8, touches=("readahead",))
 def _(n):
     text = f"import os\nf = os.open('{DATA}', os.O_RDONLY)\nos.posix_fadvise(f, 0, 0, {{advice}})\nfor i in range({64 * min(n, 128)}): os.pread(f, 16384, i * 16384)"
     drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
@@ -258,12 +258,12 @@ def _(n):
     return programs(*(["dd", f"if={DATA}", "of=/dev/null", f"bs={bs}", f"count={(min(n, 128) << 20) // bs}"] for bs in (1 << 20, 512)))
 
 
-@kind("frozen", "io.smaller_requests", "perl", 16)
+@kind("tuning", "io.smaller_requests", "perl", 16)
 def _(n):
     return programs(*(["perl", "-e", f"open F, '<', '{DATA}'; for (1 .. {(min(n, 128) << 20) // bs}) {{ sysread F, $b, {bs}; }}"] for bs in (1 << 18, 1024)))
 
 
-@kind("frozen", "io.smaller_requests", "fio-write", 16)
+@kind("tuning", "io.smaller_requests", "fio-write", 16)
 def _(n):
     return programs(*(fio("w", filename="{dir}/fio.data", rw="write", bs=bs, size="128m", io_size=f"{n}m") for bs in ("512k", "1k")))
 
@@ -273,13 +273,13 @@ def _(n):
     return programs(*(work("read", ops=1, file=DATA, bytes=min(n, 128) << 20, bs=65536, direct=direct) for direct in (0, 1)))
 
 
-@kind("frozen", "io.direct", "dd", 16)
+@kind("tuning", "io.direct", "dd", 16)
 def _(n):
     line = ["dd", f"if={DATA}", "of=/dev/null", "bs=32k", f"count={32 * min(n, 128)}"]
     return programs(line, [*line, "iflag=direct"])
 
 
-@kind("frozen", "io.direct", "fio", 16)
+@kind("tuning", "io.direct", "fio", 16)
 def _(n):
     return programs(*(fio("r", rw="randread", filename=DATA, bs="8k", size="128m", io_size=f"{n}m", direct=direct, invalidate=0) for direct in (0, 1)))
 
@@ -296,24 +296,24 @@ def _(n):
     return programs(line, [*line, "sync=1"])
 
 
-@kind("frozen", "sync.more", "dd", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "dd", 50, touches=("dirty",))
 def _(n):
     line = ["dd", "if=/dev/zero", "of={dir}/dd.data", "bs=32k", f"count={n}", "conv=notrunc"]
     return programs(line, [*line, "oflag=dsync"])
 
 
-@kind("frozen", "sync.more", "python", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "python", 50, touches=("dirty",))
 def _(n):
     text = f"import os\nf = os.open('{{dir}}/py.data', os.O_RDWR | os.O_CREAT)\nfor i in range({n}):\n os.pwrite(f, b'x' * 8192, i * 8192)\n"
     return programs(python(text), python(text + " os.fsync(f)"))
 
 
-@kind("frozen", "sync.more", "pgbench", 100, touches=("dirty",))
+@kind("tuning", "sync.more", "pgbench", 100, touches=("dirty",))
 def _(n):
     return programs(*(pgbench(n, f"-c synchronous_commit={commit}") for commit in ("off", "on")))
 
 
-@kind("frozen", "sync.more", "redis", 4000, touches=("dirty",))
+@kind("tuning", "sync.more", "redis", 4000, touches=("dirty",))
 def _(n):
     return programs(*(redis(n, f"--save '' --appendonly yes --appendfsync {sync}") for sync in ("no", "always")))
 
@@ -323,7 +323,7 @@ def _(n):
     return toggled(work("write", ops=n, file=DATA + ".w", span=1 << 30), "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
 
 
-@kind("frozen", "writeback.throttled", "dd", 100, touches=("dirty",))
+@kind("tuning", "writeback.throttled", "dd", 100, touches=("dirty",))
 def _(n):
     line = ["dd", "if=/dev/zero", "of={dir}/dd.data", "bs=1M", f"count={n}", "conv=notrunc"]
     return toggled(line, "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
@@ -335,7 +335,7 @@ def _(n):
     return Side(random, limits={"io.max": "max"}), Side(random, limits={"io.max": "riops=2000"})
 
 
-@kind("frozen", "cgroup.io_limit", "dd", 4)
+@kind("tuning", "cgroup.io_limit", "dd", 4)
 def _(n):
     line = ["dd", f"if={DATA}", "of=/dev/null", "bs=16k", "iflag=direct", f"count={64 * min(n, 128)}"]
     return Side(line, limits={"io.max": "max"}), Side(line, limits={"io.max": "riops=1000"})
@@ -347,7 +347,7 @@ def _(n):
     return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
 
 
-@kind("frozen", "mount.changed", "python", 200)
+@kind("tuning", "mount.changed", "python", 200)
 def _(n):
     line = python(f"import os\nfor i in range({n}):\n open('{{mount}}/f%d' % (i % 50), 'w').write('x' * 100)")
     return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
@@ -380,11 +380,11 @@ GCC = shell("for i in 1 2 3 4 5; do gcc -O2 -c -o /dev/null {source}; done")
 GIT = shell("for i in 1 2 3; do git -C {repo} log -p -n 300 > /dev/null; done")
 SYSBENCH = ["sysbench", "cpu", "--threads=1", "--time=0", "--events=4400", "run"]
 
-for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "gzip", GZIP), ("frozen", "node", NODE), ("frozen", "sqlite", SQLITE),
-                            ("frozen", "gcc", GCC), ("frozen", "redis", redis(100000))):
+for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("tuning", "gzip", GZIP), ("tuning", "node", NODE), ("tuning", "sqlite", SQLITE),
+                            ("tuning", "gcc", GCC), ("tuning", "redis", redis(100000))):
     kind(_part, "cpu.quota", _name, dose=True)(quota(_line))
-for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("frozen", "perl", PERL), ("frozen", "sysbench", SYSBENCH), ("frozen", "gzip", GZIP),
-                            ("frozen", "git", GIT), ("frozen", "pgbench", pgbench(1200))):
+for _part, _name, _line in (("tuning", "spin", SPIN), ("tuning", "python", PYTHON), ("tuning", "perl", PERL), ("tuning", "sysbench", SYSBENCH), ("tuning", "gzip", GZIP),
+                            ("tuning", "git", GIT), ("tuning", "pgbench", pgbench(1200))):
     kind(_part, "cpu.neighbour", _name, dose=True)(neighbour(_line))
 
 
@@ -394,13 +394,13 @@ def _(n):
     return Side(line), Side(line, prefix=["taskset", "-c", "1"])
 
 
-@kind("frozen", "cpu.crowded", "zstd", 8, largest=60)
+@kind("tuning", "cpu.crowded", "zstd", 8, largest=60)
 def _(n):
     line = shell(f"head -c {min(n, 500)}M {{dir}}/text.data | zstd -5 -T2 -c -q")
     return Side(line), Side(line, prefix=["taskset", "-c", "0"])
 
 
-@kind("frozen", "cpu.crowded", "sysbench", 200, largest=90)
+@kind("tuning", "cpu.crowded", "sysbench", 200, largest=90)
 def _(n):
     line = ["sysbench", "cpu", "--threads=2", "--time=0", f"--events={n}", "run"]
     return Side(line), Side(line, prefix=["taskset", "-c", "1"])
@@ -411,7 +411,7 @@ def _(n):
     return programs(work("calls", calls=n), work("calls", calls=n, filter=200))
 
 
-@kind("frozen", "call.dearer", "dd", 200000)
+@kind("tuning", "call.dearer", "dd", 200000)
 def _(n):
     line = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", f"count={n}"]
     return programs(line, ["{work}", "exec", "filter=300", "--", *line])
@@ -440,17 +440,17 @@ def _(n):
     return programs(shell("i=0; while [ $i -lt 10 ]; do /bin/true; i=$((i+1)); done"), shell(f"i=0; while [ $i -lt {n} ]; do /bin/true; i=$((i+1)); done"))
 
 
-@kind("frozen", "", "json", 100, components=("run.user",))
+@kind("tuning", "", "json", 100, components=("run.user",))
 def _(n):
     return programs(python("pass"), python(f"import json\nd = {{'a' + str(i): i for i in range(2000)}}\nfor i in range({n}): json.loads(json.dumps(d))"))
 
 
-@kind("frozen", "", "pipe", 20000, components=("run.task.pipe", "run.task.", "ready.", "run.call.entry", "run.memory."))
+@kind("tuning", "", "pipe", 20000, components=("run.task.pipe", "run.task.", "ready.", "run.call.entry", "run.memory."))
 def _(n):
     return programs(shell("dd if=/dev/zero bs=4k count=100 | cat"), shell(f"dd if=/dev/zero bs=4k count={n} | cat"))
 
 
-@kind("frozen", "", "loopback", 4000, components=("run.network", "ready.", "run.user", "run.task.", "run.interrupt", "idle"))
+@kind("tuning", "", "loopback", 4000, components=("run.network", "ready.", "run.user", "run.task.", "run.interrupt", "idle"))
 def _(n):
     text = ("import socket, os\na, b = socket.socketpair() if 0 else (socket.create_server(('127.0.0.1', 0)), None)\np = os.fork()\n"
             "if p == 0:\n c = socket.create_connection(a.getsockname())\n for i in range(%d): c.sendall(b'x' * 64); c.recv(64)\n os._exit(0)\n"
@@ -458,42 +458,42 @@ def _(n):
     return programs(python(text % (10, 10)), python(text % (n, n)))
 
 
-@kind("frozen", "", "random", 2000, components=("run.random",))
+@kind("tuning", "", "random", 2000, components=("run.random",))
 def _(n):
     return programs(*(["dd", "if=/dev/urandom", "of=/dev/null", "bs=4k", f"count={count}"] for count in (10, n)))
 
 
-@kind("frozen", "", "list", 20, components=("run.file.",))
+@kind("tuning", "", "list", 20, components=("run.file.",))
 def _(n):
     text = "import os\nfor i in range(%d):\n for f in os.scandir('/usr/lib/x86_64-linux-gnu'): f.stat()"
     return programs(python(text % 0), python(text % n))
 
 
-@kind("frozen", "", "futex", 4000, components=("off.dependent", "ready.", "run.task.", "idle", "run.user"))
+@kind("tuning", "", "futex", 4000, components=("off.dependent", "ready.", "run.task.", "idle", "run.user"))
 def _(n):
     text = ("import threading\na, b = threading.Semaphore(0), threading.Semaphore(0)\ndef f():\n for i in range(%d): a.acquire(); b.release()\n"
             "t = threading.Thread(target=f); t.start()\nfor i in range(%d): a.release(); b.acquire()\nt.join()")
     return programs(python(text % (10, 10)), python(text % (n, n)))
 
 
-@kind("frozen", "", "sleep", 50, components=("idle", "off.timer"))
+@kind("tuning", "", "sleep", 50, components=("idle", "off.timer"))
 def _(n):
     return programs(["perl", "-e", "1"], ["perl", "-e", f"select(undef, undef, undef, 0.003) for 1 .. {n}"])
 
 
-@kind("frozen", "", "cache-misses", 20, components=("run.user",), touches=("thp",))
+@kind("tuning", "", "cache-misses", 20, components=("run.user",), touches=("thp",))
 def _(n):
     text = "b = bytearray(64 << 20)\nfor i in range({n}):\n s = sum(b[{at}])"
     return programs(python(text.format(n=n, at="0:131072:1")), python(text.format(n=n, at="0:67108864:512")))
 
 
-@kind("frozen", "", "rename", 2000, components=("run.file.", "run.task.", "off.journal"))
+@kind("tuning", "", "rename", 2000, components=("run.file.", "run.task.", "off.journal"))
 def _(n):
     text = "import os\nopen('{dir}/r0', 'w')\nfor i in range(%d): os.rename('{dir}/r%%d' %% (i %% 2), '{dir}/r%%d' %% ((i + 1) %% 2))\n"
     return programs(python(text % 2), python(text % (2 * (n // 2))))
 
 
-@kind("frozen", "program.starts", "gcc", 60)
+@kind("tuning", "program.starts", "gcc", 60)
 def _(n):
     return programs(shell("i=0; while [ $i -lt 5 ]; do gcc --version > /dev/null; i=$((i+1)); done"),
                     shell(f"i=0; while [ $i -lt {n} ]; do gcc --version > /dev/null; i=$((i+1)); done"))

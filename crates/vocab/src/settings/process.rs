@@ -101,7 +101,7 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Process "rlimit.stack" at LIMITS, Some ["limits", "memory"] : "Stack, bytes; also decides where mmap puts mappings (unlimited: legacy layout).";
 
     Process "cgroup.memory.max" at "memory.max (v1: memory.limit_in_bytes) of the process's group", High ["memory", "reclaim", "swap"] : "Memory limit, bytes or `max`.";
-    ReadOnly "cgroup.memory.max.effective" at "the least memory.max from the process's group up to the root", High ["memory", "reclaim", "swap"] : "The limit that binds.";
+    ReadOnly "cgroup.memory.max.effective" at "the least memory.max from the process's group up to the root", High ["memory", "reclaim", "swap"] { derived_from: Some("cgroup.memory.max") } : "The limit that binds.";
     Process "cgroup.memory.high" at "memory.high", High ["memory", "reclaim"] : "Memory above which the group is slowed down.";
     Process "cgroup.memory.low" at "memory.low", Some ["memory", "reclaim"] : "Memory protected if others have enough.";
     Process "cgroup.memory.min" at "memory.min", Some ["memory", "reclaim"] : "Memory protected always.";
@@ -115,9 +115,9 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     Process "cgroup.cpu.weight" at "cpu.weight (v1: cpu.shares times 100 / 1024, as the kernel converts)", Some ["cpu", "sched"] : "Share of the processor when it is contended; 100 is usual.";
     ReadOnly "cgroup.cpu.idle" at "cpu.idle", Some ["cpu", "sched"] : "1 if the group runs only when nothing else wants to.";
     Process "cgroup.cpuset.cpus" at "cpuset.cpus", Some ["cpu", "sched"] : "Processors asked for.";
-    ReadOnly "cgroup.cpuset.cpus.effective" at "cpuset.cpus.effective (v1: cpuset.effective_cpus)", High ["cpu", "sched"] : "Processors got.";
+    ReadOnly "cgroup.cpuset.cpus.effective" at "cpuset.cpus.effective (v1: cpuset.effective_cpus)", High ["cpu", "sched"] { derived_from: Some("cgroup.cpuset.cpus") } : "Processors got.";
     Process "cgroup.cpuset.mems" at "cpuset.mems", Some ["numa", "memory"] : "NUMA nodes asked for.";
-    ReadOnly "cgroup.cpuset.mems.effective" at "cpuset.mems.effective (v1: cpuset.effective_mems)", High ["numa", "memory"] : "NUMA nodes got.";
+    ReadOnly "cgroup.cpuset.mems.effective" at "cpuset.mems.effective (v1: cpuset.effective_mems)", High ["numa", "memory"] { derived_from: Some("cgroup.cpuset.mems") } : "NUMA nodes got.";
     Process "cgroup.io.max" at "io.max (v1: blkio.throttle.*_device)", High ["io", "readahead", "writeback"] : "Limits per device, one per line: `8:0 rbps=max wbps=1048576 riops=max wiops=max`; `max` if no device has one.";
     Process "cgroup.io.weight" at "io.weight (v1: blkio.weight)", Some ["io"] : "Share of the device when it is contended.";
     ReadOnly "cgroup.io.bfq.weight" at "io.bfq.weight (v1: blkio.bfq.weight)", Some ["io"] : "The same under bfq.";
