@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := nodejs redis-server stress-ng sysbench zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -155,6 +155,9 @@ zoo-alike: build setup-zoo ## 200 pairs of sides that are alike: how often somet
 
 zoo-claims: build setup-zoo ## 20 true and 20 false claims for compare --confirm (root; an hour)
 	tests/zoo/claims.py $(PAGELAB) out/zoo-claims
+
+zoo-fixes: build setup-zoo ## the fixes that rules propose, tried: how much of the loss comes back (root; a quarter of an hour)
+	tests/zoo/fixes.py $(PAGELAB) out/zoo-fixes
 
 zoo: build setup-zoo ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
 	tests/zoo/zoo.py make $(PAGELAB) out/zoo

@@ -4,14 +4,9 @@ They are run once when rules have changed. Whoever looks at a case of these to c
 """
 
 from cases import DATA, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
-from kinds import cached, kind, neighbour, python, quota, shell
+from kinds import LIBC, cached, kind, neighbour, python, quota, shell
 
 DROP = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
-# Python with the C library, whose functions let other threads run.
-LIBC = ("import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nc.mmap.restype = ctypes.c_void_p\n"
-        "c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]\n"
-        "c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]\nc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]\n"
-        "c.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]\nc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]\n")
 
 
 def perl(text):
@@ -36,7 +31,8 @@ def rows(n):
 
 @kind("frozen", "thp.disabled", "java", 200, touches=("thp",))
 def _(n):
-    line = ["java", "-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", f"-Xms{max(n, 16)}m", f"-Xmx{max(n, 16)}m", "-version"]
+    heap = f"{min(max(n, 16), 8000)}m"
+    line = ["java", "-XX:+UseSerialGC", "-XX:+AlwaysPreTouch", f"-Xms{heap}", f"-Xmx{heap}", "-version"]
     return toggled(line, f"{THP}/enabled", "always", "never")
 
 
@@ -232,12 +228,6 @@ def _(n):
     return Side(line), Side(line, prefix=["taskset", "-c", "0"])
 
 
-@kind("frozen", "cpu.crowded", "gcc", 2, largest=90)
-def _(n):
-    line = shell(f"for t in 1 2; do (i=0; while [ $i -lt {n} ]; do gcc -O1 -c -o /dev/null {{source}}; i=$((i+1)); done) & done; wait")
-    return Side(line), Side(line, prefix=["taskset", "-c", "1"])
-
-
 @kind("frozen", "call.dearer", "python", 100000)
 def _(n):
     line = python(f"import os\nfor i in range({n}): os.getppid()")
@@ -282,13 +272,6 @@ def _(n):
     return programs(*(sqlite(text + "SELECT count(*) FROM t x, t y WHERE x.a <= %d AND (x.a * y.a) %% 7 = 3;" % count) for count in (1, n)))
 
 
-@kind("frozen", "", "socketpair", 4000, components=("run.network", "ready.", "run.task.", "off.dependent", "run.user"))
-def _(n):
-    text = ("use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, PF_UNSPEC); if (my $p = fork) {{ for (1 .. {n}) {{ syswrite A, 'x' x 100; sysread A, $b, 100; }} "
-            "waitpid $p, 0 }} else {{ for (1 .. {n}) {{ sysread B, $b, 100; syswrite B, 'y' x 100; }} }}")
-    return programs(perl(text.format(n=10)), perl(text.format(n=n)))
-
-
 @kind("frozen", "", "getrandom", 2000, components=("run.random",))
 def _(n):
     text = "import os\nfor i in range(%d): os.urandom(8192)"
@@ -316,13 +299,6 @@ def _(n):
 def _(n):
     text = "let i = 0; function step() {{ if (i++ < {n}) setTimeout(step, 4); }} step();"
     return programs(node(text.format(n=1)), node(text.format(n=n)))
-
-
-@kind("frozen", "", "epoll", 4000, components=("run.task.", "run.user", "run.call.entry", "run.file."))
-def _(n):
-    text = ("import os, select\ne = select.epoll()\nf = os.eventfd(0)\ne.register(f, select.EPOLLIN)\n"
-            "for i in range(%d): os.eventfd_write(f, 1); e.poll(); os.eventfd_read(f)")
-    return programs(python(text % 10), python(text % n))
 
 
 @kind("frozen", "", "udp", 2000, components=("run.network",))

@@ -49,7 +49,7 @@ class Groups:
 
     ROOT = pathlib.Path("/sys/fs/cgroup")
     # Files of version 1 for limits of version 2.
-    V1 = {"memory.max": ("memory", "memory.limit_in_bytes"), "cpu.max": ("cpu", "cpu.cfs_quota_us"), "io.max": ("blkio", None)}
+    V1 = {"memory.max": ("memory", "memory.limit_in_bytes"), "cpu.max": ("cpu", "cpu.cfs_quota_us"), "cpu.max.burst": ("cpu", "cpu.cfs_burst_us"), "io.max": ("blkio", None)}
 
     def __init__(self, device):
         self.made = set()

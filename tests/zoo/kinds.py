@@ -59,6 +59,13 @@ def redis(requests, options="--save '' --appendonly no"):
                  f"redis-benchmark -s {{dir}}/redis.sock -q -c 8 -r 100000 -d 256 -t set -n {requests} > /dev/null; kill $!; wait")
 
 
+# Python with the C library, whose functions let other threads run.
+LIBC = ("import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nc.mmap.restype = ctypes.c_void_p\n"
+        "c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]\n"
+        "c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]\nc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]\n"
+        "c.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]\nc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]\n")
+
+
 def python(text):
     return ["python3", "-c", text]
 
@@ -497,3 +504,23 @@ def _(n):
 def _(n):
     return programs(shell("i=0; while [ $i -lt 5 ]; do gcc --version > /dev/null; i=$((i+1)); done"),
                     shell(f"i=0; while [ $i -lt {n} ]; do gcc --version > /dev/null; i=$((i+1)); done"))
+
+
+@kind("tuning", "cpu.crowded", "gcc", 2, largest=90)
+def _(n):
+    line = shell(f"for t in 1 2; do (i=0; while [ $i -lt {n} ]; do gcc -O1 -c -o /dev/null {{source}}; i=$((i+1)); done) & done; wait")
+    return Side(line), Side(line, prefix=["taskset", "-c", "1"])
+
+
+@kind("tuning", "", "socketpair", 4000, components=("run.network", "ready.", "run.task.", "off.dependent", "run.user"))
+def _(n):
+    text = ("use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, PF_UNSPEC); if (my $p = fork) {{ for (1 .. {n}) {{ syswrite A, 'x' x 100; sysread A, $b, 100; }} "
+            "waitpid $p, 0 }} else {{ for (1 .. {n}) {{ sysread B, $b, 100; syswrite B, 'y' x 100; }} }}")
+    return programs(["perl", "-e", text.format(n=10)], ["perl", "-e", text.format(n=n)])
+
+
+@kind("tuning", "", "epoll", 4000, components=("run.task.", "run.user", "run.call.entry", "run.file."))
+def _(n):
+    text = ("import os, select\ne = select.epoll()\nf = os.eventfd(0)\ne.register(f, select.EPOLLIN)\n"
+            "for i in range(%d): os.eventfd_write(f, 1); e.poll(); os.eventfd_read(f)")
+    return programs(python(text % 10), python(text % n))

@@ -65,6 +65,11 @@ pub(crate) struct Remedy {
     pub command: &'static str,
 }
 
+/// Lets glibc keep what is freed. Either of the two alone switches off that malloc fits the other to the program (mallopt(3)), and
+/// blocks of more than 128 KiB are mapped each time. 32 MiB is the most that every version takes.
+pub(crate) const KEEP_FREED: &str =
+    "env GLIBC_TUNABLES=glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456 COMMAND";
+
 /// A cause that shows in components of the account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ComponentRule {
@@ -154,6 +159,7 @@ impl ComponentRule {
                 }
                 _ => format!("at least {:.0} % of the time is spent {}", LONE_SHARE * 100.0, self.doing),
             },
+            fixes: self.remedies.iter().map(|remedy| format!("{}: `{}`", remedy.text, remedy.command)).collect(),
         }
     }
 
@@ -211,7 +217,9 @@ impl ComponentRule {
         for sign in self.signs {
             let seen = match (scene.fast, sign.change) {
                 (Some(_), _) => sign.is_seen(scene),
-                (None, Change::Rises(_)) => sign.quantity.median(scene, scene.slow).map(|value| value > 0.0),
+                (None, Change::Rises(_) | Change::RisesTo(..)) => {
+                    sign.quantity.median(scene, scene.slow).map(|value| value > 0.0)
+                }
                 (None, Change::Falls(_)) => {
                     chain.doubt(format!("{}: only another side can tell whether it is low", sign.what));
                     continue;

@@ -86,16 +86,20 @@ pub fn confirm(finding: &Finding, toggle: &Comparison) -> Confirmation {
     let Some([low, high]) = toggled_loss(primary, bad_on_test).map(|ends| ends.map(lost_time)) else {
         return Confirmation::Undecided(format!("{} has no interval, or no better and worse", primary.metric));
     };
+    // 230 times as slow where 7.4 are claimed would be 3,600 % of it, which says nothing more.
+    let part = if low > 2.0 * claimed {
+        "less than half of that".to_owned()
+    } else {
+        format!("of which {:.0} to {:.0} % came back", low / claimed * 100.0, high / claimed * 100.0)
+    };
     let said = format!(
-        "toggling {} and nothing else, in {} runs, made the work {} to {} times as slow by {}; {} times are claimed, of which {:.0} to {:.0} % came back",
+        "toggling {} and nothing else, in {} runs, made the work {} to {} times as slow by {}; {} times are claimed, {part}",
         setting.key,
         toggle.base.n + toggle.test.n,
         times(low),
         times(high),
         primary.metric,
         times(claimed),
-        low / claimed * 100.0,
-        high / claimed * 100.0
     );
     if high < claimed * ENOUGH {
         return Confirmation::Refuted(said);

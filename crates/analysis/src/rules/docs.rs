@@ -43,6 +43,11 @@ pub fn markdown() -> String {
         out.push_str("\nRefuted by any of:\n\n");
         list(&mut out, &about.refuted_by);
         let _ = writeln!(out, "\nIn a lone recording: {}.\n", about.alone);
+        if !about.fixes.is_empty() {
+            out.push_str("Fixes beside putting the setting back:\n\n");
+            list(&mut out, &about.fixes);
+            out.push('\n');
+        }
     }
     for line in recipe {
         let _ = writeln!(out, "{}", plain(line));

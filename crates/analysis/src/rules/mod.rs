@@ -106,6 +106,8 @@ pub struct Manual {
     pub refuted_by: Vec<String>,
     /// What it needs of a lone recording.
     pub alone: String,
+    /// Its own fixes, the narrowest first, with their commands; those that follow from the setting are not among them.
+    pub fixes: Vec<String>,
 }
 
 impl From<&About> for Manual {
@@ -116,6 +118,7 @@ impl From<&About> for Manual {
             holds_if: owned(about.holds_if),
             refuted_by: owned(about.refuted_by),
             alone: about.alone.to_owned(),
+            fixes: Vec::new(),
         }
     }
 }

@@ -99,6 +99,8 @@ fn sum(run: &RunEvidence, names: &[&str], device: Option<&str>) -> Option<f64> {
 pub(crate) enum Change {
     /// At least this many times the other side's, in nearly every run.
     Rises(f64),
+    /// The same, and at least so much in itself.
+    RisesTo(f64, f64),
     /// At most this part of the other side's, in nearly every run.
     Falls(f64),
 }
@@ -135,6 +137,11 @@ impl Sign {
             Change::Rises(times) => {
                 format!("{} on the slower side are at least {times} times the other side's", self.what)
             }
+            Change::RisesTo(times, least) => format!(
+                "{} on the slower side are at least {times} times the other side's, and at least {}",
+                self.what,
+                amount(least, self.unit)
+            ),
             Change::Falls(part) => format!("{} on the slower side are at most {part} of the other side's", self.what),
         }
     }
@@ -149,7 +156,7 @@ impl Sign {
         let (mut agreeing, mut all) = (0.0, 0.0);
         for (slow, fast) in pairs {
             let agrees = match self.change {
-                Change::Rises(_) => slow > fast,
+                Change::Rises(_) | Change::RisesTo(..) => slow > fast,
                 Change::Falls(_) => slow < fast,
             };
             agreeing += f64::from(u8::from(agrees));
@@ -157,6 +164,7 @@ impl Sign {
         }
         let is_large = match self.change {
             Change::Rises(times) => slow_median > 0.0 && slow_median >= times * fast_median,
+            Change::RisesTo(times, least) => slow_median >= least && slow_median >= times * fast_median,
             Change::Falls(part) => fast_median > 0.0 && slow_median <= part * fast_median,
         };
         Some(is_large && agreeing >= AGREEING_PAIRS * all)

@@ -1,9 +1,9 @@
 //! `cpu.neighbour`: Other programs, or other guests, have the CPUs.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Change, Quantity, Sign, rises};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -23,7 +23,16 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Lever { pattern: "sysctl.kernel.sched_autogroup_enabled", worse: Worse::Any },
     ],
     needs_lever: NeedsLever::Never,
-    refuters: &[],
+    // Beside others a program's tasks wait for each other, too, but not more than for the others.
+    refuters: &[Refuter {
+        sign: Sign {
+            what: "the program's own tasks in the time waiting for a CPU",
+            unit: "%",
+            quantity: Quantity::TimeRatio(&["ready.own"], &["ready.own", "ready.foreign", "run.stolen"]),
+            change: Change::RisesTo(1.2, 0.5),
+        },
+        means: "its own tasks have the CPUs",
+    }],
     yields_to: &[],
     remedies: &[
         Remedy {

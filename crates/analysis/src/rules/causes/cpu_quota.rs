@@ -26,8 +26,9 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     remedies: &[
         Remedy {
             reach: Reach::Process,
-            text: "let the group save unused quota for bursts",
-            command: "echo 100000 | sudo tee \"{group}/cpu.max.burst\"",
+            // The kernel takes no burst larger than the quota.
+            text: "let the group save unused quota for bursts, as much as it gets at once",
+            command: "cut -d' ' -f1 \"{group}/cpu.max\" | sudo tee \"{group}/cpu.max.burst\"",
         },
         Remedy {
             reach: Reach::Process,

@@ -1,6 +1,6 @@
 //! `io.smaller_requests`: The same bytes take more calls.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::quantity::{Quantity, falls, rises};
 
@@ -20,7 +20,10 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     part: Part::MoreOf(Quantity::Events(&["target.io.syscr", "target.io.syscw"])),
     levers: &[],
     needs_lever: NeedsLever::Never,
-    refuters: &[],
+    refuters: &[Refuter {
+        sign: rises("bytes read and written", "bytes", Quantity::Events(&["target.io.rchar", "target.io.wchar"]), 1.5),
+        means: "more is read or written, in small pieces",
+    }],
     yields_to: &["readahead.reduced", "sync.more"],
     remedies: &[
         Remedy {

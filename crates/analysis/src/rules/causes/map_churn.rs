@@ -1,6 +1,6 @@
 //! `map.churn`: Memory is mapped and given back again and again.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -26,11 +26,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     refuters: &[],
     yields_to: &["hugetlb.pool_exhausted", "memory.pinned", "program.starts"],
     remedies: &[
-        Remedy {
-            reach: Reach::Process,
-            text: "let glibc keep what is freed",
-            command: "env GLIBC_TUNABLES=glibc.malloc.trim_threshold=268435456:glibc.malloc.mmap_threshold=268435456 COMMAND",
-        },
+        Remedy { reach: Reach::Process, text: "let glibc keep what is freed", command: KEEP_FREED },
         Remedy {
             reach: Reach::Mapping,
             text: "keep large buffers and use them again",

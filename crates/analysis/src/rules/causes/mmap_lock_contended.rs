@@ -1,6 +1,6 @@
 //! `mmap_lock.contended`: Threads wait for the lock of their address space.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -19,7 +19,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "map less often while other threads fault: keep freed memory",
-            command: "env GLIBC_TUNABLES=glibc.malloc.trim_threshold=268435456 COMMAND",
+            command: KEEP_FREED,
         },
         Remedy {
             reach: Reach::Mapping,

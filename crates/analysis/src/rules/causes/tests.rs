@@ -112,7 +112,9 @@ fn amounts(sign: &Sign, fast: f64, seen: bool) -> (f64, f64) {
     let factor = match sign.change {
         _ if !seen => 1.0,
         Change::Rises(times) => times * 2.0,
-        Change::Falls(part) => part / 2.0,
+        Change::RisesTo(times, least) => times.max(least / fast) * 2.0,
+        // So far that more calls move no more bytes.
+        Change::Falls(part) => part / 6.0,
     };
     (fast, fast * factor)
 }

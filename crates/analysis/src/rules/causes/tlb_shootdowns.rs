@@ -1,6 +1,6 @@
 //! `tlb.shootdowns`: Other CPUs are interrupted to drop mappings.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -22,7 +22,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "give memory back in few large pieces, or not at all",
-            command: "env GLIBC_TUNABLES=glibc.malloc.trim_threshold=268435456 COMMAND",
+            command: KEEP_FREED,
         },
         Remedy {
             reach: Reach::Process,
