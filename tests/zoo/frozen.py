@@ -314,9 +314,9 @@ def _(n):
     return programs(*(perl(text.format(n=count).replace("DIR", "{dir}")) for count in (2, n)))
 
 
-@kind("frozen", "", "pg-select", 20, components=("run.user",))
+@kind("frozen", "", "pg-select", 20, components=("run.user",), also=("reads.more",))
 def _(n):
-    # The same number of transactions; one side's read many rows each.
+    # As many statements; those of one side read many rows each, from the page cache what the server does not keep.
     sql = "SELECT sum(abalance) FROM pgbench_accounts WHERE aid <= {rows};"
     script = ("cd {dir}/postgres; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH; run='runuser -u postgres --'; "
               "$run pg_ctl -D . -w -s -o \"-k {dir}/postgres -c listen_addresses= -c max_parallel_workers_per_gather=0\" start > /dev/null && "

@@ -38,7 +38,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "give the program more weight than its neighbours",
-            command: "sudo renice -n -5 -p PID",
+            // Nice values count within an autogroup only.
+            command: "echo -10 | sudo tee /proc/PID/autogroup; sudo renice -n -10 -p PID",
         },
         Remedy {
             reach: Reach::System,

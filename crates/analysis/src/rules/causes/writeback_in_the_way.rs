@@ -33,7 +33,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Device,
             text: "keep room for reads",
-            command: "echo 2000 | sudo tee /sys/block/{device}/queue/wbt_lat_usec",
+            command: "echo bfq | sudo tee /sys/block/{device}/queue/scheduler",
         },
     ],
 };
