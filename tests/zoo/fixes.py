@@ -82,7 +82,7 @@ NOT_TRIED = {
     "MADV_POPULATE_READ": "the kernel is locked down",
     "fault_around_bytes": "the kernel is locked down",
     "2UL << 20": "a split costs less than runs of a second can show",
-    "posix_fallocate": "a file that is written again and again",
+    "posix_fallocate": "nobody has tried it yet",
 }
 
 
@@ -170,7 +170,7 @@ def several_threads():
 
 def merging():
     text = ("import mmap, time\nm = mmap.mmap(-1, 200 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.madvise(mmap.MADV_MERGEABLE)\n"
-            "m[:] = bytes([7]) * (200 << 20)\n{advice}time.sleep(0.6)\nfor i in range(0, 200 << 20, 4096): m[i] = 1")
+            "{advice}m[:] = bytes([7]) * (200 << 20)\ntime.sleep(0.6)\nfor i in range(0, 200 << 20, 4096): m[i] = 1")
     merged, separate = (python(text.replace("{advice}", advice)) for advice in ("", "m.madvise(mmap.MADV_UNMERGEABLE)\n"))
     run = lambda value: {KSM + "/run": value, KSM + "/pages_to_scan": "30000", KSM + "/sleep_millisecs": "1"}
     yield Trial("ksm.separated", "take memory that is", Side(merged, settings=run("0")), Side(merged, settings=run("1")), Side(separate, settings=run("1")))

@@ -23,7 +23,6 @@ import pathlib
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 
 import decoys
