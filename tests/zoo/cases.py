@@ -65,6 +65,8 @@ THP = "/sys/kernel/mm/transparent_hugepage"
 KSM = "/sys/kernel/mm/ksm"
 QUEUE = "/sys/block/{disk}/queue"
 DATA = "{dir}/work.data"
+# Before a run: drops the file from the page cache.
+DROP = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
 
 
 def toggled(command, path, good, bad, **more):

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 
-from cases import DATA, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio
+from cases import DATA, DROP, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio
 from kinds import LIBC, python, shell
 from zoo import HERE, Zoo
 
@@ -24,7 +24,6 @@ ROUNDS = 5
 LOSS, BACK = 1.05, 0.5
 RULES = HERE.parents[1] / "docs" / "rules.md"
 KEEP_FREED = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
-DROP = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
 DROP_LARGE = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
 
 # Threads that wait for each other a thousand times a second, as OpenMP's do.

@@ -3,10 +3,9 @@
 They are run once when rules have changed. Whoever looks at a case of these to change a rule moves its kind to kinds.py.
 """
 
-from cases import DATA, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
+from cases import DATA, DROP, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
 from kinds import LIBC, cached, kind, neighbour, python, quota, shell
 
-DROP = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
 
 
 def perl(text):

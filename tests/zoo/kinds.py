@@ -9,7 +9,7 @@ These are the part `tuning`: what rules may be changed by. The part `frozen` (fr
 
 import dataclasses
 
-from cases import DATA, KSM, QUEUE, THP, Side, fio, programs, toggled, work
+from cases import DATA, DROP, KSM, QUEUE, THP, Side, fio, programs, toggled, work
 
 
 @dataclasses.dataclass
@@ -72,8 +72,7 @@ def python(text):
 
 def cached(side_words, **more):
     """A program on a file that is in the page cache on one side only."""
-    drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
-    return Side(side_words, **more), Side(side_words, before=drop, **more)
+    return Side(side_words, **more), Side(side_words, before=DROP, **more)
 
 
 # Memory.
@@ -230,15 +229,13 @@ def _(n):
 @kind("tuning", "readahead.reduced", "dd", 16, touches=("readahead",))
 def _(n):
     line = ["dd", f"if={DATA}", "of=/dev/null", "bs=8k", f"count={128 * min(n, 128)}"]
-    drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "512", "8", before=drop)
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "512", "8", before=DROP)
 
 
 @kind("tuning", "readahead.reduced", "python", 16, touches=("readahead",))
 def _(n):
     line = python(f"f = open('{DATA}', 'rb')\nfor i in range({16 * min(n, 128)}): f.read(65536)")
-    drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "32", before=drop)
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "32", before=DROP)
 
 
 @kind("tuning", "readahead.lost", "read", 8, touches=("readahead",))
@@ -250,9 +247,8 @@ def _(n):
 @kind("tuning", "readahead.lost", "python", 8, touches=("readahead",))
 def _(n):
     text = f"import os\nf = os.open('{DATA}', os.O_RDONLY)\nos.posix_fadvise(f, 0, 0, {{advice}})\nfor i in range({64 * min(n, 128)}): os.pread(f, 16384, i * 16384)"
-    drop = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
     # 0 is POSIX_FADV_NORMAL, 1 POSIX_FADV_RANDOM.
-    return programs(*(python(text.replace("{advice}", advice)) for advice in ("0", "1")), before=drop)
+    return programs(*(python(text.replace("{advice}", advice)) for advice in ("0", "1")), before=DROP)
 
 
 @kind("tuning", "io.smaller_requests", "read", 32)
