@@ -125,6 +125,17 @@ pub(crate) const fn rises(what: &'static str, unit: &'static str, quantity: Quan
     Sign { what, unit, quantity, change: Change::Rises(times) }
 }
 
+/// The same, where it is at least `least` then.
+pub(crate) const fn rises_to(
+    what: &'static str,
+    unit: &'static str,
+    quantity: Quantity,
+    times: f64,
+    least: f64,
+) -> Sign {
+    Sign { what, unit, quantity, change: Change::RisesTo(times, least) }
+}
+
 /// A quantity that falls to at most `part` of that of the other side.
 pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
     Sign { what, unit, quantity, change: Change::Falls(part) }

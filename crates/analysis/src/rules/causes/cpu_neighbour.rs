@@ -3,7 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Change, Quantity, Sign, rises};
+use crate::rules::quantity::{Quantity, rises, rises_to};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -25,12 +25,13 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     needs_lever: NeedsLever::Never,
     // Beside others a program's tasks wait for each other, too, but not more than for the others.
     refuters: &[Refuter {
-        sign: Sign {
-            what: "the program's own tasks in the time waiting for a CPU",
-            unit: "%",
-            quantity: Quantity::TimeRatio(&["ready.own"], &["ready.own", "ready.foreign", "run.stolen"]),
-            change: Change::RisesTo(1.2, 0.5),
-        },
+        sign: rises_to(
+            "the program's own tasks in the time waiting for a CPU",
+            "%",
+            Quantity::TimeRatio(&["ready.own"], &["ready.own", "ready.foreign", "run.stolen"]),
+            1.2,
+            0.5,
+        ),
         means: "its own tasks have the CPUs",
     }],
     yields_to: &[],

@@ -401,3 +401,29 @@ fn without_an_account_the_outcome_is_unknown() {
         );
     }
 }
+
+fn sides_of(name: &str) -> (Side, Side) {
+    sides(rules().find(|rule| rule.cause == name).expect("declared"), HOLDS)
+}
+
+/// Others have the CPUs longer, too, but not as long as the program's own tasks.
+#[test]
+fn tasks_that_wait_for_each_other_are_no_neighbours() {
+    let (mut fast, mut slow) = sides_of("cpu.crowded");
+    fast.components.insert("ready.foreign".to_owned(), 2.0 * OWN_NS);
+    slow.components.insert("ready.foreign".to_owned(), 2.5 * OWN_NS);
+    let found = consider(&evidence(&fast, &slow));
+    assert_eq!(found.findings.first().map(|first| first.cause.as_str()), Some("cpu.crowded"));
+    let said = outcome(&found, "cpu.neighbour");
+    assert!(said.contains("its own tasks have the CPUs"), "{said}");
+}
+
+/// Many small reads beside the old ones lower the bytes of a call, too.
+#[test]
+fn more_small_requests_are_not_smaller_requests() {
+    let (fast, mut slow) = sides_of("io.smaller_requests");
+    *slow.metrics.get_mut(&key("target.io.rchar")).expect("part of the scene") *= 3.0;
+    let found = consider(&evidence(&fast, &slow));
+    let said = outcome(&found, "io.smaller_requests");
+    assert!(said.contains("more is read or written"), "{said}");
+}
