@@ -65,8 +65,14 @@ THP = "/sys/kernel/mm/transparent_hugepage"
 KSM = "/sys/kernel/mm/ksm"
 QUEUE = "/sys/block/{disk}/queue"
 DATA = "{dir}/work.data"
-# Before a run: drops the file from the page cache.
-DROP = [["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]]
+
+
+def dropped(file):
+    """What drops a file from the page cache, before a run."""
+    return [["{work}", "read", "cold=1", "bytes=0", f"file={file}"]]
+
+
+DROP, DROP_LARGE = dropped(DATA), dropped("{dir}/large.data")
 
 
 def toggled(command, path, good, bad, **more):

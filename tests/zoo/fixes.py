@@ -15,16 +15,17 @@ import statistics
 import subprocess
 import sys
 
-from cases import DATA, DROP, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio
-from kinds import LIBC, python, shell
+from cases import DATA, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio
+from kinds import LIBC, beside, protect, python, shell
 from zoo import HERE, Zoo
 
 ROUNDS = 5
 # What a cause is to take, at least, for a fix to be judged; and the part of that which is to come back.
 LOSS, BACK = 1.05, 0.5
 RULES = HERE.parents[1] / "docs" / "rules.md"
-KEEP_FREED = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=268435456"
-DROP_LARGE = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
+KEEP_FREED = re.search(r"env GLIBC_TUNABLES=(\S+) COMMAND", RULES.read_text())[1]
+
+MALLOC = "c.malloc.restype = ctypes.c_void_p\nc.free.argtypes = [ctypes.c_void_p]\n"
 
 # Threads that wait for each other a thousand times a second, as OpenMP's do.
 TEAM = """
@@ -58,12 +59,12 @@ class Trial:
     cleanup: tuple = ()
 
 
-# What is not tried, and why.
+# What is not tried, and why: the first that its line has.
 NOT_TRIED = {
+    "sudo pagelab hugepages": "takes memory from the whole host",
     "pagelab ": "it looks, and changes nothing",
     "filefrag": "it looks, and changes nothing",
     "fio --name=alone": "it looks, and changes nothing",
-    "sudo pagelab hugepages": "takes memory from the whole host",
     "/proc/sys/vm/watermark_scale_factor": "needs a host that is short of memory",
     "O_RDONLY | O_DIRECT": "needs a host that is short of memory",
     "transparent_hugepage/defrag": "needs a host whose memory is scattered",
@@ -81,12 +82,11 @@ NOT_TRIED = {
     "MADV_POPULATE_READ": "the kernel is locked down",
     "fault_around_bytes": "the kernel is locked down",
     "2UL << 20": "a split costs less than runs of a second can show",
-    "posix_fallocate": "nobody has tried it yet",
 }
 
 
 def memory():
-    churn = LIBC + "c.malloc.restype = ctypes.c_void_p\nc.free.argtypes = [ctypes.c_void_p]\n"
+    churn = LIBC + MALLOC
     blocks = python(churn + "for i in range(2500):\n p = c.malloc(400000)\n c.memset(p, 1, 400000)\n c.free(p)")
     small = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"}
     yield Trial("map.churn", "let glibc keep", Side(blocks), Side(blocks, env=small), Side(blocks, env={"GLIBC_TUNABLES": KEEP_FREED}))
@@ -135,19 +135,11 @@ def fault_around():
 
 
 def several_threads():
-    # The other CPU runs a thread of the same address space, or a process of its own.
-    text = LIBC + ("import os, threading, hashlib\nc.malloc.restype = ctypes.c_void_p\nc.free.argtypes = [ctypes.c_void_p]\n"
-                   "spin = lambda: [hashlib.pbkdf2_hmac('sha256', b'x', b'y', 20000) for i in range(1000000)]\n"
-                   "child = os.fork() if {apart} else -1\nif child == 0: spin()\n"
-                   "if child < 0: threading.Thread(target=spin, daemon=True).start()\n"
-                   "{work}\nif child > 0: os.kill(child, 9); os.waitpid(child, 0)\nos._exit(0)")
-    protect = ("p = c.mmap(None, 1 << 20, 3, 34, -1, 0)\n"
-               "for i in range(8000):\n c.memset(p, 1, 4096)\n c.mprotect(p, 4096, 1)\n c.mprotect(p, 4096, 3)")
-    apart, together = (Side(python(text.replace("{work}", protect).replace("{apart}", word))) for word in ("True", "False"))
+    apart, together = (Side(beside(protect(8000), apart)) for apart in (True, False))
     yield Trial("tlb.shootdowns", "use processes instead", apart, together, apart)
     give_back = ("for i in range(300):\n b = [c.malloc(100000) for j in range(20)]\n for p in b: c.memset(p, 1, 100000)\n for p in b: c.free(p)")
     trimmed = {"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=131072"}
-    apart, together = (python(text.replace("{work}", give_back).replace("{apart}", word)) for word in ("True", "False"))
+    apart, together = (beside(MALLOC + give_back, apart) for apart in (True, False))
     yield Trial("tlb.shootdowns", "give memory back in", Side(apart, env=trimmed), Side(together, env=trimmed), Side(together, env={"GLIBC_TUNABLES": KEEP_FREED}))
 
     team = ["{dir}/team", "3000"]
@@ -232,7 +224,7 @@ def files():
                      "for i in range(20000): put('s%d' % i, 8192)\nos.sync()\n"
                      "left = os.statvfs('{mount}')\nput('s-rest', left.f_bavail * left.f_frsize - (8 << 20))\nos.sync()\n"
                      "remove('{mount}/s%d' % i for i in range(0, 20000, 2))\nput('fragged', 70 << 20)\nos.sync()\nremove(glob.glob('{mount}/s*'))")
-    cold = lambda name: dict(command=["cat", name], before=[["{work}", "read", "cold=1", "bytes=0", f"file={name}"]])
+    cold = lambda name: dict(command=["cat", name], before=dropped(name))
     fragged, whole, put_together = (Side(**cold("{mount}/" + name)) for name in ("fragged", "whole", "together"))
     yield Trial("file.fragmented", "put it together", whole, fragged, put_together, prepare=(
         scatter, ["cp", "{mount}/fragged", "{mount}/whole"], ["mv", "{mount}/fragged", "{mount}/together"], ["e4defrag", "{mount}/together"],
@@ -270,7 +262,7 @@ def proposed():
         heading = re.fullmatch(r"## `(.*)`", line)
         if heading:
             cause = heading[1]
-        listing = line.startswith("Fixes beside") or listing and not line.startswith(("#", "In a lone"))
+        listing = line.startswith("Fixes beside") or listing and not line.startswith("#")
         if listing and line.startswith("- "):
             yield cause, line[2:]
 

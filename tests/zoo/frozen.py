@@ -3,9 +3,8 @@
 They are run once when rules have changed. Whoever looks at a case of these to change a rule moves its kind to kinds.py.
 """
 
-from cases import DATA, DROP, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
-from kinds import LIBC, cached, kind, neighbour, python, quota, shell
-
+from cases import DATA, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
+from kinds import LIBC, beside, cached, kind, neighbour, protect, python, quota, shell
 
 
 def perl(text):
@@ -70,14 +69,7 @@ def _(n):
 
 @kind("frozen", "tlb.shootdowns", "python", 3000)
 def _(n):
-    # The other CPU runs a thread of the same address space, or a process of its own.
-    text = LIBC + ("import os, signal, threading, hashlib\nspin = lambda: [hashlib.pbkdf2_hmac('sha256', b'x', b'y', 20000) for i in range(1000000)]\n"
-                   "child = os.fork() if {apart} else -1\nif child == 0: spin()\n"
-                   "if child < 0: threading.Thread(target=spin, daemon=True).start()\n"
-                   "p = c.mmap(None, 1 << 20, 3, 34, -1, 0)\n"
-                   "for i in range({n}):\n c.memset(p, 1, 4096)\n c.mprotect(p, 4096, 1)\n c.mprotect(p, 4096, 3)\n"
-                   "if child > 0: os.kill(child, 9); os.waitpid(child, 0)\nos._exit(0)")
-    return programs(*(python(text.replace("{n}", str(n)).replace("{apart}", apart)) for apart in ("True", "False")))
+    return programs(*(beside(protect(n), apart) for apart in (True, False)))
 
 
 @kind("frozen", "ksm.separated", "python", 4, largest=10)
@@ -108,8 +100,7 @@ if LOCKED_DOWN is False:
 @kind("frozen", "cgroup.memory_limit", "fio", 2, touches=("readahead",))
 def _(n):
     line = fio("r", filename="{dir}/large.data", rw="read", bs="256k", size="300m", loops=n + 1, invalidate=0)
-    drop = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
-    return tuple(Side(line, limits={"memory.max": limit}, before=drop) for limit in ("1G", "200M"))
+    return tuple(Side(line, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "200M"))
 
 
 @kind("frozen", "cache.cold", "cat", 16, touches=("readahead",))

@@ -9,7 +9,7 @@ These are the part `tuning`: what rules may be changed by. The part `frozen` (fr
 
 import dataclasses
 
-from cases import DATA, DROP, KSM, QUEUE, THP, Side, fio, programs, toggled, work
+from cases import DATA, DROP, DROP_LARGE, KSM, QUEUE, THP, Side, fio, programs, toggled, work
 
 
 @dataclasses.dataclass
@@ -68,6 +68,20 @@ LIBC = ("import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nc.mmap.restype = 
 
 def python(text):
     return ["python3", "-c", text]
+
+
+def beside(work, apart):
+    """Python's `work`, while the other CPU runs a thread of the same address space, or a process of its own."""
+    return python(LIBC + "import os, threading, hashlib\n"
+                  "spin = lambda: [hashlib.pbkdf2_hmac('sha256', b'x', b'y', 20000) for i in range(1000000)]\n"
+                  f"child = os.fork() if {apart} else -1\nif child == 0: spin()\n"
+                  "if child < 0: threading.Thread(target=spin, daemon=True).start()\n"
+                  f"{work}\nif child > 0: os.kill(child, 9); os.waitpid(child, 0)\nos._exit(0)")
+
+
+def protect(n):
+    """Takes the right to write from a page and gives it back, n times."""
+    return f"p = c.mmap(None, 1 << 20, 3, 34, -1, 0)\nfor i in range({n}):\n c.memset(p, 1, 4096)\n c.mprotect(p, 4096, 1)\n c.mprotect(p, 4096, 3)"
 
 
 def cached(side_words, **more):
@@ -187,15 +201,13 @@ def _(n):
 @kind("tuning", "cgroup.memory_limit", "read", 2, touches=("readahead",))
 def _(n):
     again = work("read", ops=n + 1, file="{dir}/large.data", bytes=400 << 20)
-    drop = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
-    return tuple(Side(again, limits={"memory.max": limit}, before=drop) for limit in ("1G", "240M"))
+    return tuple(Side(again, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "240M"))
 
 
 @kind("tuning", "cgroup.memory_limit", "sha1sum", 2, touches=("readahead",))
 def _(n):
     again = shell("for i in " + "x " * (n + 1) + "; do head -c 300M {dir}/large.data | sha1sum; done")
-    drop = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
-    return tuple(Side(again, limits={"memory.max": limit}, before=drop) for limit in ("800M", "160M"))
+    return tuple(Side(again, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("800M", "160M"))
 
 
 @kind("tuning", "cache.cold", "read", 16, touches=("readahead",))

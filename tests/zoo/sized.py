@@ -5,7 +5,7 @@
     tests/zoo/sized.py judge PAGELAB DIR                                 compares, and counts
     tests/zoo/sized.py ablate PAGELAB DIR                                the same, of changed copies; needs pyarrow
 
-PART is `tuning` or `frozen` (kinds.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
+PART is `tuning` (kinds.py) or `frozen` (frozen.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
 three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
 that is asked for, and how much runs of the base side vary. A case is as many runs of each side, in turns, as show the loss in nine of ten
 cases if runs vary so, but 8 at least, and 8 more at a time, up to 30, while `compare` shows no difference. Where the pilot says that
@@ -173,8 +173,8 @@ def record(zoo, drawn):
         runs = runs_needed([zoo.time(base) for _ in range(PILOT_RUNS)], loss_pct or 10)
         zoo.turns(base, test, folder, runs)
         while drawn.size and runs < MOST_RUNS and not is_shown(zoo, folder):
-            zoo.turns(base, test, folder, min(runs + MORE_RUNS, MOST_RUNS), runs)
-            runs = min(runs + MORE_RUNS, MOST_RUNS)
+            made, runs = runs, min(runs + MORE_RUNS, MOST_RUNS)
+            zoo.turns(base, test, folder, runs, made)
     (zoo.folder / "truth" / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms), loss_pct) | {"runs": runs}))
     (folder / "done").touch()
     return True
