@@ -3,7 +3,7 @@
 
     tests/zoo/claims.py PAGELAB DIR [TRUE FALSE [SEED]]        as root; 20 and 20
 
-A claim is a finding of a comparison of four recordings a side. Of a true one the recordings are as they are. Of a false one the
+A claim is a finding of a comparison of eight recordings a side. Of a true one the recordings are as they are. Of a false one the
 command that they name is another program's: one that takes as long and that the setting does nothing to, or one that the setting
 makes slower by a fifth of what is claimed. Follow-up rounds run what the recordings name, so they see no effect, or too little.
 Where the comparison does not name the cause there is no claim, and the next kind is taken. A line of JSON for each, a summary at
@@ -24,11 +24,11 @@ import kinds
 from alike import interval
 from cases import Side
 from sized import filled, seconds
-from zoo import Zoo
+from zoo import Zoo, recorded_s
 
-RUNS = 4
+RUNS = 8
 BASE_S = 0.4
-CONFIRM_S = "60"
+CONFIRM_S = "120"
 # Causes whose settings a plan can toggle.
 CAUSES = ["thp.disabled", "shmem.small_pages", "map.churn", "readahead.reduced", "writeback.throttled", "cpu.quota", "cgroup.memory_limit",
           "cgroup.io_limit"]
@@ -76,12 +76,6 @@ class NoClaim(Exception):
     """No claim of a kind can be made now."""
 
 
-def recorded_s(folder):
-    """Median time of a side's recorded runs: recording makes some of them slower."""
-    spans = [json.loads(path.read_text())["measured"] for path in folder.glob("*/manifest.json")]
-    return statistics.median(span["end_ns"] - span["start_ns"] for span in spans) / 1e9
-
-
 def claimed_loss(pagelab, folder, cause):
     """What the cause is said to take, as a part of the time without it; a finding may explain a part of what is lost."""
     done = subprocess.run([pagelab, "compare", "--json", folder / "base", folder / "test"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -96,7 +90,7 @@ def claimed_loss(pagelab, folder, cause):
 
 def other_command(zoo, kind, amount, folder, is_weak):
     """A program on which the setting has no effect, or a fifth of what is claimed, that takes about as long."""
-    test_s = recorded_s(folder / "test")
+    test_s = statistics.median(recorded_s(folder / "test"))
     if kind.dose:
         # What limits processors makes every program slower that needs one.
         return ["sleep", f"{test_s:.3f}"]
@@ -117,7 +111,7 @@ def weak_command(zoo, small, claimed, folder, unit_s):
         for run in range(RUNS):
             for name, side in whole.items():
                 zoo.run(side, folder / name / f"run={run:03}")
-        base_s, test_s = (recorded_s(folder / name) for name in whole)
+        base_s, test_s = (statistics.median(recorded_s(folder / name)) for name in whole)
         part = (test_s / base_s - 1) / claimed
         if WEAK_LOW < part < WEAK_HIGH:
             shutil.rmtree(folder)

@@ -4,7 +4,8 @@ A kind's sides are made for an amount of the affected work. What else the progra
 sized.py, so that the loss is the part of the whole that is asked for. Of a `dose` the amount is the size itself: how hard the cause
 hits, where it hits the whole program.
 
-These are the part `tuning`: what rules may be changed by. The part `frozen` (frozen.py) is run once when they are not changed any more.
+These are the part `tuning`: what rules may be changed by. So are those of seen.py, which were frozen once. The part
+`frozen` (frozen.py) is run once when rules are not changed any more.
 """
 
 import dataclasses
@@ -68,6 +69,23 @@ LIBC = ("import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nc.mmap.restype = 
 
 def python(text):
     return ["python3", "-c", text]
+
+
+def perl(text):
+    return ["perl", "-e", text]
+
+
+def node(text):
+    return ["node", "-e", text]
+
+
+def sqlite(text, file=":memory:"):
+    return ["sqlite3", file, text]
+
+
+def rows(n):
+    """A table of the numbers up to n, in SQL."""
+    return f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT {n}) "
 
 
 def beside(work, apart):

@@ -5,11 +5,12 @@
     tests/zoo/sized.py judge PAGELAB DIR                                 compares, and counts
     tests/zoo/sized.py ablate PAGELAB DIR                                the same, of changed copies; needs pyarrow
 
-PART is `tuning` (kinds.py) or `frozen` (frozen.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
+PART is `tuning` (kinds.py, seen.py) or `frozen` (frozen.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
 three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
-that is asked for, and how much runs of the base side vary. A case is as many runs of each side, in turns, as show the loss in nine of ten
-cases if runs vary so, but 8 at least, and 8 more at a time, up to 30, while `compare` shows no difference. Where the pilot says that
-more than 30 would be needed it is no case of this machine, whatever rules would say of it.
+that is asked for. A case is 8 runs of each side, in turns, and as many more as show the loss in nine of ten cases if runs vary as the
+first ones do; then 8 more at a time, up to 30, while `compare` shows no difference. Where more than 30 would be needed it is no case of
+this machine, whatever rules would say of it. A case counts with the size that its recorded runs lost: what loses when it runs alone may
+lose nothing when it is recorded.
 
 Analysis sees base and test and nothing else: the truth is hidden from it by a mount. `ablate` hides the settings of cases with
 known causes (their cause is still to be named, as correlated at most), and plants settings that differ beside losses of another
@@ -28,10 +29,11 @@ import sys
 import decoys
 import frozen  # registers its kinds
 import kinds
+import seen  # the same
 from alike import interval
 from cases import Side
 from host import device_of
-from zoo import Zoo, make_all, verdict
+from zoo import Zoo, make_all, recorded_s, verdict
 
 SIZES = [5, 10, 25, 100]
 # What a run takes on the base side, seconds.
@@ -40,8 +42,8 @@ BASE_S = 1.0
 
 # A kind that loses less than this when asked for more is no case.
 LEAST_PCT = 3
-# Runs of each side, and of the pilot that says how many.
-LEAST_RUNS, MOST_RUNS, PILOT_RUNS = 8, 30, 6
+# Runs of each side.
+LEAST_RUNS, MOST_RUNS = 8, 30
 # Made at a time where these do not show the loss, as a user would who is told that they are too few.
 MORE_RUNS = 8
 # Verdicts of a comparison that shows a difference.
@@ -79,10 +81,10 @@ class Drawn:
                 test = decoy.added(test)
         return base, test
 
-    def truth(self, amount, filler_ms, loss_pct):
+    def truth(self, amount, filler_ms, loss_pct, recorded_pct):
         cause = self.kind.cause if self.what == "known" else ""
-        return {"what": self.what, "cause": cause, "workload": self.kind.workload, "size": size_of(loss_pct),
-                "asked_pct": self.size, "loss_pct": loss_pct, "also": list(self.kind.also),
+        return {"what": self.what, "cause": cause, "workload": self.kind.workload, "size": size_of(recorded_pct),
+                "asked_pct": self.size, "alone_pct": loss_pct, "loss_pct": recorded_pct, "also": list(self.kind.also),
                 "components": list(self.kind.components), "decoys": [decoy.name for decoy in self.decoys], "amount": amount,
                 "filler_ms": filler_ms}
 
@@ -96,7 +98,7 @@ def filled(side, zoo, filler_ms):
     return Side(**{**side.__dict__, "command": ["sh", "-c", script, "sh", *side.command]})
 
 
-def seconds(zoo, side, runs=3):
+def seconds(zoo, side, runs=1):
     return statistics.median(zoo.time(side) for _ in range(runs))
 
 
@@ -106,10 +108,10 @@ def dosed(zoo, drawn):
     for _ in range(4):
         base, test = (seconds(zoo, side) for side in drawn.kind.sides(dose))
         loss = test / base - 1
-        if abs(loss / wanted - 1) < 0.2:
+        if abs(loss / wanted - 1) < 0.25:
             break
         dose *= min(2.5, max(0.4, wanted / loss)) if loss > 0 else 2.5
-    return dose
+    return dose, 100 * loss
 
 
 def calibrated(zoo, drawn):
@@ -119,11 +121,10 @@ def calibrated(zoo, drawn):
     if drawn.size == 0:
         return amount, 0, 0
     if kind.dose:
-        amount = dosed(zoo, drawn)
-        base, test = (seconds(zoo, side) for side in kind.sides(amount))
-        return amount, 0, 100 * (test / base - 1)
+        amount, loss_pct = dosed(zoo, drawn)
+        return amount, 0, loss_pct
     for _ in range(4):
-        base, test = (seconds(zoo, side, 1) for side in kind.sides(amount))
+        base, test = (seconds(zoo, side) for side in kind.sides(amount))
         loss, wanted = test - base, drawn.size / 100 * BASE_S
         if abs(loss / wanted - 1) < 0.15:
             break
@@ -131,10 +132,16 @@ def calibrated(zoo, drawn):
         if max(1, round(amount * scale)) == amount:
             break
         amount = max(1, round(amount * scale))
-    base, test = (seconds(zoo, side) for side in kind.sides(amount))
+    base, test = (seconds(zoo, side, 2) for side in kind.sides(amount))
     filler_s = max(0, (test - base) / (drawn.size / 100) - base)
     unit_s = seconds(zoo, Side(["{work}", "spin", "ops=200", "thread_us=1000"])) / 200
     return amount, filler_s / unit_s, 100 * (test - base) / (base + filler_s)
+
+
+def recorded_pct(folder):
+    """What the test side lost of the base side's time in the runs that were recorded, percent."""
+    base, test = (statistics.median(recorded_s(folder / name)) for name in ("base", "test"))
+    return 100 * (test / base - 1)
 
 
 def runs_needed(times, loss_pct):
@@ -169,13 +176,15 @@ def record(zoo, drawn):
         if loss_pct < LEAST_PCT * (drawn.size > 0):
             raise RuntimeError(f"loses {loss_pct:.1f} % only")
         base, test = sides_of(zoo, drawn, amount, filler_ms)
+        zoo.turns(base, test, folder, LEAST_RUNS)
         # Of sides that are alike: what would show a loss of 10 %.
-        runs = runs_needed([zoo.time(base) for _ in range(PILOT_RUNS)], loss_pct or 10)
-        zoo.turns(base, test, folder, runs)
+        runs = runs_needed(recorded_s(folder / "base"), loss_pct or 10)
+        zoo.turns(base, test, folder, runs, LEAST_RUNS)
         while drawn.size and runs < MOST_RUNS and not is_shown(zoo, folder):
             made, runs = runs, min(runs + MORE_RUNS, MOST_RUNS)
             zoo.turns(base, test, folder, runs, made)
-    (zoo.folder / "truth" / f"{drawn.folder}.json").write_text(json.dumps(drawn.truth(amount, round(filler_ms), loss_pct) | {"runs": runs}))
+    truth = drawn.truth(amount, round(filler_ms), loss_pct, recorded_pct(folder) if drawn.size else 0)
+    (zoo.folder / "truth" / f"{drawn.folder}.json").write_text(json.dumps(truth | {"runs": runs}))
     (folder / "done").touch()
     return True
 
@@ -266,7 +275,7 @@ class Judged:
             return self.is_first()
         if self.truth["what"] == "open":
             return self.is_open_right()
-        return not self.accused() and (self.truth["size"] != 0 or not self.is_shown and not self.findings)
+        return not self.accused() and (self.truth["asked_pct"] != 0 or not self.is_shown and not self.findings)
 
     def line(self):
         said = "; ".join(f"{cause} {confidence}" for cause, confidence in self.findings[:4]) or "nothing"
@@ -317,7 +326,7 @@ def ablate(pagelab, folder):
             yield Judged(truth, verdict(pagelab, changed(case, folder / "changed", hidden), folder / "truth"))
 
     def blamed(case, truth):
-        if truth["what"] != "known" and truth["size"]:
+        if truth["what"] != "known" and truth["asked_pct"]:
             choice = random.Random(case.name).sample(list(PLANTED), 2)
             yield Judged(truth, verdict(pagelab, changed(case, folder / "changed", planted(choice, disk)), folder / "truth"))
 
@@ -330,7 +339,7 @@ def ablate(pagelab, folder):
 
 def summary(judged):
     known = [one for one in judged if one.truth["what"] == "known"]
-    for size in SIZES:
+    for size in [0, *SIZES]:
         ones = [one for one in known if one.truth["size"] == size]
         share(f"known, {size} %: the right cause first", sum(one.is_first() for one in ones), len(ones))
         share("  of those whose loss is shown", sum(one.is_first() for one in ones if one.is_shown), sum(one.is_shown for one in ones))

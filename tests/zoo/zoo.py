@@ -29,7 +29,8 @@ FREQUENCY = "997"
 # This machine has neighbours: sides are compared at equal speed.
 STREAMS = "default,speed"
 # What cases run besides what Debian always has.
-PROGRAMS = ["dd", "fio", "gcc", "git", "gzip", "node", "perl", "pgbench", "python3", "redis-server", "sqlite3", "stress-ng", "sysbench", "tar", "zstd"]
+PROGRAMS = ["dd", "fio", "gcc", "git", "gzip", "jq", "lua5.4", "node", "perl", "pgbench", "php", "python3", "redis-server", "ruby", "sqlite3", "stress-ng", "sysbench", "tar", "tclsh",
+            "zstd"]
 
 
 class Zoo:
@@ -153,8 +154,9 @@ class Zoo:
 
     def turns(self, base, test, folder, runs=RUNS, made=0):
         """As many runs of both sides, less those that are made; now one first, now the other, after one that is thrown away."""
-        self.run(base, folder / "warm")
-        shutil.rmtree(folder / "warm")
+        if made == 0:
+            self.run(base, folder / "warm")
+            shutil.rmtree(folder / "warm")
         for run in range(made, runs):
             order = [("base", base), ("test", test)]
             for name, side in order if run % 2 == 0 else order[::-1]:
@@ -202,6 +204,12 @@ def make(pagelab, folder, causes):
     zoo = Zoo(pagelab, folder)
     wanted = [case for case in all_cases() if not causes or case.cause in causes]
     return make_all(zoo, wanted, zoo.record, lambda case: f"{case.name()} {case.cause or 'unknown'} {case.workload}")
+
+
+def recorded_s(folder):
+    """What each recorded run of a side took, seconds: recording makes some of them slower."""
+    spans = [json.loads(path.read_text())["measured"] for path in folder.glob("*/manifest.json")]
+    return [(span["end_ns"] - span["start_ns"]) / 1e9 for span in spans]
 
 
 def verdict(pagelab, case, truth):

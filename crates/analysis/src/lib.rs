@@ -35,6 +35,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod compare;
+mod cpu_speed;
 mod error;
 pub mod explain;
 pub mod faultmap;

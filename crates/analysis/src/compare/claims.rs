@@ -100,6 +100,7 @@ pub(super) fn settle(comparison: &mut Comparison) {
         doubt_chance(finding, &budget, is_of_loss);
     }
     refute_small(comparison);
+    rules::doubt_companions(&mut comparison.findings);
     rules::rank(&mut comparison.findings);
     let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
     if let (Some(unexplained), Some(first)) = (&mut comparison.unexplained, effects(&comparison.findings).next()) {

@@ -22,7 +22,7 @@ use pagelab_vocab::units::duration_of_three;
 pub(crate) enum Part {
     /// All of it.
     All,
-    /// What more of these events cost, at the other side's price.
+    /// What more of these events cost, at the other side's price, and no more than the time rose by.
     MoreOf(Quantity),
     /// What the same events cost more than on the other side.
     DearerBy(Quantity),
@@ -220,7 +220,7 @@ impl ComponentRule {
                 (None, Change::Rises(_) | Change::RisesTo(..)) => {
                     sign.quantity.median(scene, scene.slow).map(|value| value > 0.0)
                 }
-                (None, Change::Falls(_)) => {
+                (None, Change::Falls(_) | Change::Keeps(_)) => {
                     chain.doubt(format!("{}: only another side can tell whether it is low", sign.what));
                     continue;
                 }
@@ -277,11 +277,17 @@ impl ComponentRule {
             // Without events on the fast side theirs is the only price there is.
             scene.fast.and_then(of).or_else(|| of(scene.slow))
         };
+        // No more than the time rose by for each event more: the other side's components hold what else it does there.
+        let dearest = |events: Quantity| -> Option<f64> {
+            let rise = |of: Quantity| Some(of.median(scene, scene.slow)? - of.median(scene, scene.fast?)?);
+            let (more_ns, more) = (rise(time)?, rise(events)?);
+            (more_ns > 0.0 && more > 0.0).then(|| more_ns / more)
+        };
         let of_run: OfRun<'a, f64> = match self.part {
             Part::All => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(events) => {
-                let price = price(events);
+                let price = price(events).map(|price| price.min(dearest(events).unwrap_or(price)));
                 Box::new(move |run| Some(events.of_run(scene, run)? * price?))
             }
             Part::DearerBy(events) => {
@@ -291,7 +297,7 @@ impl ComponentRule {
         };
         let method = match self.part {
             Part::All => "the components of the account in which it shows",
-            Part::MoreOf(_) => "more of its events, at the other side's price",
+            Part::MoreOf(_) => "more of its events, at the other side's price or the rise for each, whichever is less",
             Part::DearerBy(_) => "dearer events, as many as there were",
         };
         Cost { method, resource: ACCOUNT, of_run, bounds: None, samples: None, account: None }

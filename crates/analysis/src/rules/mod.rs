@@ -217,6 +217,7 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     let unclaimed = unclaimed(held.iter().map(|(_, case)| case.effect.as_ref()));
     let mut findings: Vec<Finding> =
         held.into_iter().map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref(), unclaimed)).collect();
+    doubt_companions(&mut findings);
     rank(&mut findings);
     let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings, unclaimed));
     Diagnosis { findings, considered, unexplained }
@@ -355,6 +356,39 @@ fn beside_the_unknown(effect: Option<&finding::Effect>, unclaimed: Option<f64>) 
             100.0 * most
         )
     })
+}
+
+/// How many times as large as the most that a cause explains another one's part may be before it is that one's companion.
+const COMPANION: f64 = 3.0;
+
+/// A cause that no setting brought about, beside one that explains several times as much, may be what comes with that: pages that are
+/// copied interrupt other CPUs, a program that is started another way begins with one exec more. It is no more than correlated.
+pub(crate) fn doubt_companions(findings: &mut [Finding]) {
+    let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
+    let sure = findings.iter().filter(|finding| finding.confidence >= Confidence::Mechanism);
+    let Some((main, main_share)) =
+        sure.map(|finding| (finding.cause.clone(), share(finding))).max_by(|a, b| a.1.total_cmp(&b.1))
+    else {
+        return;
+    };
+    for finding in findings {
+        let Some(effect) = finding
+            .effect
+            .as_ref()
+            .filter(|_| finding.setting.is_none() && finding.confidence == Confidence::Mechanism)
+        else {
+            continue;
+        };
+        let most = effect.share_ci95.map_or(effect.share, |[_, high]| high.max(effect.share));
+        if most * COMPANION < main_share {
+            finding.not_looked_at.push(format!(
+                "whether it comes with {main}, which explains {:.0} % of the lost time: this one explains {:.0} % at most, and no setting that can bring it about differs",
+                100.0 * main_share,
+                100.0 * most
+            ));
+            finding.confidence = Confidence::Correlated;
+        }
+    }
 }
 
 /// Why other work of the program could be the reason. A setting of the host is no more to blame than the other command

@@ -24,6 +24,8 @@ pub(crate) enum Quantity {
     Time(&'static [&'static str]),
     /// Time of the first components over that of the second.
     TimeRatio(&'static [&'static str], &'static [&'static str]),
+    /// Speed of the CPUs, calls per second.
+    CpuSpeed,
 }
 
 impl Quantity {
@@ -45,6 +47,7 @@ impl Quantity {
             Self::Forks => run.events_by_kind.forks,
             Self::Execs => run.events_by_kind.execs,
             Self::Time(names) => run.account.as_ref()?.time_ns(names),
+            Self::CpuSpeed => run.cpu_speed,
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
                 (under > 0.0).then(|| over / under)
@@ -103,6 +106,8 @@ pub(crate) enum Change {
     RisesTo(f64, f64),
     /// At most this part of the other side's, in nearly every run.
     Falls(f64),
+    /// At least this part of the other side's, by the medians: it did not fall.
+    Keeps(f64),
 }
 
 /// A quantity that must change if the cause holds.
@@ -141,6 +146,11 @@ pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quan
     Sign { what, unit, quantity, change: Change::Falls(part) }
 }
 
+/// A quantity that is no lower than `part` of that of the other side.
+pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
+    Sign { what, unit, quantity, change: Change::Keeps(part) }
+}
+
 impl Sign {
     /// What must be seen, in words.
     pub(crate) fn condition(&self) -> String {
@@ -154,6 +164,7 @@ impl Sign {
                 amount(least, self.unit)
             ),
             Change::Falls(part) => format!("{} on the slower side are at most {part} of the other side's", self.what),
+            Change::Keeps(part) => format!("{} on the slower side is at least {part} of the other side's", self.what),
         }
     }
 
@@ -169,6 +180,7 @@ impl Sign {
             let agrees = match self.change {
                 Change::Rises(_) | Change::RisesTo(..) => slow > fast,
                 Change::Falls(_) => slow < fast,
+                Change::Keeps(_) => true,
             };
             agreeing += f64::from(u8::from(agrees));
             all += 1.0;
@@ -177,6 +189,7 @@ impl Sign {
             Change::Rises(times) => slow_median > 0.0 && slow_median >= times * fast_median,
             Change::RisesTo(times, least) => slow_median >= least && slow_median >= times * fast_median,
             Change::Falls(part) => fast_median > 0.0 && slow_median <= part * fast_median,
+            Change::Keeps(part) => slow_median >= part * fast_median,
         };
         Some(is_large && agreeing >= AGREEING_PAIRS * all)
     }

@@ -60,7 +60,7 @@ pub(super) const CAUSES: &[CauseDef] = &[
         help: "A program that is started is forked, mapped, linked and faulted in, and torn down at its end: half a \
                millisecond and more, most of it before its first line runs. It needs more execs of the recorded tasks \
                for the same work, and more time in fork and exec. Their own work is not counted here.",
-        event: EventCost::at_most("program", 1_000_000_000, "a large program whose files are on a slow disk"),
+        event: EventCost::at_most("program", 20_000_000, "40,000 first faults, of a program of 160 MiB"),
         components: &[
             "run.task.fork",
             "run.task.exec",

@@ -167,8 +167,9 @@ pub(super) const CAUSES: &[CauseDef] = &[
         topics: &["io", "writeback"],
         settings: &["block.<dev>.wbt_lat_usec", "block.<dev>.scheduler"],
         help: "Write-back fills the device's queue and its cache; a read that comes meanwhile waits behind it. It \
-               needs longer reads of the same size while more is written. Write-back throttling \
-               (block.<dev>.wbt_lat_usec) keeps room for reads.",
+               needs longer reads of the same size while more is written. A scheduler that shares the device among \
+               processes (bfq) serves reads meanwhile; write-back throttling (block.<dev>.wbt_lat_usec) is meant to, and \
+               holds back buffered writes only.",
         event: EventCost::measured("read"),
         components: &["off.read", "off.direct_io", "off.block_queue", "off.async_io"],
     },

@@ -96,7 +96,8 @@ fn notes(def: &SettingDef) -> String {
         notes.push_str(" *Without surplus pages.*");
     }
     if let Some(from) = def.derived_from {
-        let _ = write!(notes, " *Computed from* `{from}` *unless set.*");
+        let unless = if def.writable() { " *unless set*" } else { "" };
+        let _ = write!(notes, " *Computed from* `{from}`{unless}.");
     }
     for twin in def.twins {
         let when = twin.when.map(|value| format!("`{value}`: ")).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! `cpu.frequency`: CPUs run at a lower frequency.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter};
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, keeps, rises};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -19,7 +19,10 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Lever { pattern: "cpu.smt.control", worse: Worse::Any },
     ],
     needs_lever: NeedsLever::Always,
-    refuters: &[],
+    refuters: &[Refuter {
+        sign: keeps("speed of the CPUs (stream speed)", "calls/s", Quantity::CpuSpeed, 0.98),
+        means: "the CPUs were as fast",
+    }],
     yields_to: &["thp.disabled", "call.dearer", "map.churn", "numa.remote"],
     remedies: &[],
 };

@@ -32,6 +32,7 @@ struct Side {
     faults: BTreeMap<String, f64>,
     forks: f64,
     execs: f64,
+    cpu_speed: f64,
     settings: BTreeMap<String, String>,
 }
 
@@ -98,6 +99,7 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         }
         Quantity::Forks => side.forks = amount,
         Quantity::Execs => side.execs = amount,
+        Quantity::CpuSpeed => side.cpu_speed = amount,
         // What the scene makes of the times themselves.
         Quantity::TimeRatio(..) => {}
         Quantity::Time(names) => {
@@ -114,7 +116,7 @@ fn amounts(sign: &Sign, fast: f64, seen: bool) -> (f64, f64) {
         Change::Rises(times) => times * 2.0,
         Change::RisesTo(times, least) => times.max(least / fast) * 2.0,
         // So far that more calls move no more bytes.
-        Change::Falls(part) => part / 6.0,
+        Change::Falls(part) | Change::Keeps(part) => part / 6.0,
     };
     (fast, fast * factor)
 }
@@ -143,6 +145,11 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
                 put(&mut fast, sign.quantity, script.others);
                 put(&mut slow, sign.quantity, script.others);
             }
+        }
+    }
+    for refuter in rule.refuters {
+        if let Change::Keeps(part) = refuter.sign.change {
+            put(&mut slow, refuter.sign.quantity, script.others * part / 2.0);
         }
     }
     let events = match rule.part {
@@ -217,6 +224,7 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
         operations: Some(1.0),
         metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
         account: Some(Account::of_components(components)),
+        cpu_speed: Some(side.cpu_speed),
         events_by_kind: Events {
             calls: Some(side.calls.clone()),
             faults: Some(side.faults.clone()),
@@ -426,4 +434,49 @@ fn more_small_requests_are_not_smaller_requests() {
     let found = consider(&evidence(&fast, &slow));
     let said = outcome(&found, "io.smaller_requests");
     assert!(said.contains("more is read or written"), "{said}");
+}
+
+/// Pages that are copied interrupt other CPUs: what comes with a cause is no mechanism beside it.
+#[test]
+fn a_companion_of_the_main_cause_is_no_mechanism() {
+    let (mut fast, mut slow) = sides_of("ksm.separated");
+    fast.components.insert("run.space.flush".to_owned(), 1e6);
+    slow.components.insert("run.space.flush".to_owned(), 6e7);
+    slow.metrics.insert(key("interrupts[TLB]"), 5000.0);
+    let found = consider(&evidence(&fast, &slow));
+    let of = |cause: &str| found.findings.iter().find(|finding| finding.cause == cause).expect("found");
+    assert_eq!(of("ksm.separated").confidence, Confidence::Mechanism);
+    let companion = of("tlb.shootdowns");
+    assert_eq!(companion.confidence, Confidence::Correlated);
+    let said = companion.not_looked_at.join("; ");
+    assert!(said.contains("whether it comes with ksm.separated"), "{said}");
+}
+
+/// The other side's components hold what else the program does there: an event more costs no more than the time rose by.
+#[test]
+fn more_events_are_not_charged_with_what_the_program_does_anyway() {
+    let (mut fast, mut slow) = sides_of("program.starts");
+    for side in [&mut fast, &mut slow] {
+        side.components.insert("run.fault.anonymous".to_owned(), 5.0 * OWN_NS);
+    }
+    let found = consider(&evidence(&fast, &slow));
+    let first = found.findings.first().expect("found");
+    let share = first.effect.as_ref().expect("costed").share;
+    assert!(first.cause == "program.starts" && (0.8..1.0).contains(&share), "{}: {share}", first.cause);
+}
+
+#[test]
+fn one_start_more_does_not_explain_what_no_start_can_cost() {
+    let (mut fast, mut slow) = sides_of("program.starts");
+    (fast.execs, slow.execs) = (3.0, 5.0);
+    let said = outcome(&consider(&evidence(&fast, &slow)), "program.starts");
+    assert!(said.contains("something else took the time"), "{said}");
+}
+
+#[test]
+fn cpus_that_were_as_fast_refute_a_lower_frequency() {
+    let (fast, mut slow) = sides_of("cpu.frequency");
+    slow.cpu_speed = fast.cpu_speed;
+    let said = outcome(&consider(&evidence(&fast, &slow)), "cpu.frequency");
+    assert!(said.contains("the CPUs were as fast"), "{said}");
 }

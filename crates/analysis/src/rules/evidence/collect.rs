@@ -9,6 +9,7 @@ use super::{
     samples, workers,
 };
 use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Moved, Verdict};
+use crate::cpu_speed;
 use crate::error::Result;
 use crate::parallel;
 use crate::rules::finding::SideName;
@@ -72,6 +73,7 @@ fn one_run(run: &RunData, with_account: bool) -> Result<RunEvidence> {
         events_by_kind: or_note(counted, &mut unreadable).unwrap_or_default(),
         profile,
         window_ns: run.window.seconds() * 1e9,
+        cpu_speed: cpu_speed::of(run),
         whole_life: run.window.source == WindowSource::Command,
         operations: run.window.operations,
         metrics,

@@ -47,6 +47,8 @@ pub struct RunEvidence {
     pub metrics: BTreeMap<MetricKey, RunMetric>,
     /// What the measured time was spent on; `None` if states of tasks were not recorded.
     pub account: Option<Account>,
+    /// How fast the CPUs were (`cpu_speed`), calls per second; `None` if that was not measured.
+    pub cpu_speed: Option<f64>,
     /// Calls and faults by kind.
     pub events_by_kind: Events,
     /// Samples of the profile in the kernel; `None` without a profile.
