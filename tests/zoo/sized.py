@@ -40,8 +40,8 @@ SIZES = [5, 10, 25, 100]
 BASE_S = 1.0
 
 
-# A kind that loses less than this when asked for more is no case.
-LEAST_PCT = 3
+# A kind that loses less than this when asked for more is no case, nor is one that takes longer without its cause.
+LEAST_PCT, MOST_S = 3, 8
 # Runs of each side.
 LEAST_RUNS, MOST_RUNS = 8, 30
 # Made at a time where these do not show the loss, as a user would who is told that they are too few.
@@ -128,6 +128,8 @@ def calibrated(zoo, drawn):
         loss, wanted = test - base, drawn.size / 100 * BASE_S
         if abs(loss / wanted - 1) < 0.15:
             break
+        if base > MOST_S:
+            raise RuntimeError(f"loses {loss:.1f} s of {base:.0f} s only")
         scale = 4 if loss < wanted / 8 else wanted / loss
         if max(1, round(amount * scale)) == amount:
             break

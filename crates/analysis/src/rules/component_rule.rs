@@ -245,15 +245,7 @@ impl ComponentRule {
     /// One event cannot cost more than the registry's limit.
     fn examine_price(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
         let (Part::MoreOf(events), Some(most)) = (self.part, def.event.most(scene.page_bytes())) else { return };
-        let Some(fast) = scene.fast else { return };
-        let rise = |quantity: Quantity| {
-            Some(quantity.median(scene, scene.slow)? - quantity.median(scene, fast).unwrap_or(0.0))
-        };
-        let Some((time, count)) = rise(Quantity::Time(def.components)).zip(rise(events)) else { return };
-        if count <= 0.0 || time <= 0.0 {
-            return;
-        }
-        let price = time / count;
+        let Some(price) = rise_for_each(scene, Quantity::Time(def.components), events) else { return };
         chain.refuter(
             Some(price > most),
             format!(
@@ -277,17 +269,13 @@ impl ComponentRule {
             // Without events on the fast side theirs is the only price there is.
             scene.fast.and_then(of).or_else(|| of(scene.slow))
         };
-        // No more than the time rose by for each event more: the other side's components hold what else it does there.
-        let dearest = |events: Quantity| -> Option<f64> {
-            let rise = |of: Quantity| Some(of.median(scene, scene.slow)? - of.median(scene, scene.fast?)?);
-            let (more_ns, more) = (rise(time)?, rise(events)?);
-            (more_ns > 0.0 && more > 0.0).then(|| more_ns / more)
-        };
         let of_run: OfRun<'a, f64> = match self.part {
             Part::All => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(events) => {
-                let price = price(events).map(|price| price.min(dearest(events).unwrap_or(price)));
+                // The other side's components also hold what the program does there anyway.
+                let dearest = rise_for_each(scene, time, events).unwrap_or(f64::INFINITY);
+                let price = price(events).map(|price| price.min(dearest));
                 Box::new(move |run| Some(events.of_run(scene, run)? * price?))
             }
             Part::DearerBy(events) => {
@@ -346,6 +334,14 @@ impl ComponentRule {
         let back = setting.filter(|_| scene.fast.is_some()).and_then(|setting| restore::fix(setting, scene.slow.name));
         back.into_iter().chain(own).collect()
     }
+}
+
+/// The time that each event more took, ns; `None` unless both rose.
+fn rise_for_each(scene: &Scene<'_>, time: Quantity, events: Quantity) -> Option<f64> {
+    let fast = scene.fast?;
+    let rise = |of: Quantity| Some(of.median(scene, scene.slow)? - of.median(scene, fast).unwrap_or(0.0));
+    let (more_ns, more) = (rise(time)?, rise(events)?);
+    (more_ns > 0.0 && more > 0.0).then(|| more_ns / more)
 }
 
 /// Why the time of the cause's components is not known on a side, if it is not.

@@ -13,8 +13,8 @@
 //!
 //! # Confidence
 //!
-//! * `correlated`: a link of the chain could not be seen, other work rose as well, the two sides ran different work, or
-//!   there is no other side ([`crate::explain`]).
+//! * `correlated`: a link of the chain could not be seen, other work rose as well, the two sides ran different work, the
+//!   cause may come with one that explains several times as much, or there is no other side ([`crate::explain`]).
 //! * `mechanism`: every link was seen, every refuter was looked for, and its share of the loss is 5 % or more at the
 //!   lower end of the interval.
 //! * `confirmed`: the setting was toggled in randomised blocks, the same work ran on both sides, and nothing else
@@ -371,14 +371,10 @@ pub(crate) fn doubt_companions(findings: &mut [Finding]) {
     else {
         return;
     };
-    for finding in findings {
-        let Some(effect) = finding
-            .effect
-            .as_ref()
-            .filter(|_| finding.setting.is_none() && finding.confidence == Confidence::Mechanism)
-        else {
-            continue;
-        };
+    let without_setting =
+        |finding: &&mut Finding| finding.setting.is_none() && finding.confidence == Confidence::Mechanism;
+    for finding in findings.iter_mut().filter(without_setting) {
+        let Some(effect) = &finding.effect else { continue };
         let most = effect.share_ci95.map_or(effect.share, |[_, high]| high.max(effect.share));
         if most * COMPANION < main_share {
             finding.not_looked_at.push(format!(
