@@ -167,10 +167,7 @@ impl ComponentRule {
     fn setting(&self, scene: &Scene<'_>, chain: &mut Chain) -> Option<SettingSubject> {
         let found = changed_setting(scene, self.levers);
         let patterns = || self.levers.iter().map(|lever| lever.pattern).collect::<Vec<_>>().join(", ");
-        // What was run is known without the settings being read.
-        let is_read = |key: &String| !key.starts_with("command.") && !key.starts_with("job.");
-        let read = |side: &SideEvidence| side.settings.keys().any(is_read);
-        let are_recorded = scene.fast.is_some_and(|fast| read(fast) && read(scene.slow));
+        let are_recorded = scene.side_without_settings().is_none();
         let needs = match self.needs_lever {
             NeedsLever::AlwaysUnless(sign) if found.is_none() && sign.is_seen(scene) == Some(true) => {
                 chain.say(sign.sentence(scene));

@@ -13,7 +13,7 @@
 //!
 //! # Confidence
 //!
-//! * `correlated`: a link of the chain could not be seen, other work rose as well, the two sides ran different work, the
+//! * `correlated`: a link of the chain could not be seen, settings were not recorded, other work rose as well, the two sides ran different work, the
 //!   cause may come with one that explains several times as much, or there is no other side ([`crate::explain`]).
 //! * `mechanism`: every link was seen, every refuter was looked for, and its share of the loss is 5 % or more at the
 //!   lower end of the interval.
@@ -217,6 +217,7 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     let unclaimed = unclaimed(held.iter().map(|(_, case)| case.effect.as_ref()));
     let mut findings: Vec<Finding> =
         held.into_iter().map(|(cause, case)| finding(cause, case, evidence.contrast.as_ref(), unclaimed)).collect();
+    doubt_unread_settings(&mut findings, &scene);
     doubt_companions(&mut findings);
     rank(&mut findings);
     let unexplained = evidence.contrast.as_ref().and_then(|_| unexplained(&findings, unclaimed));
@@ -356,6 +357,18 @@ fn beside_the_unknown(effect: Option<&finding::Effect>, unclaimed: Option<f64>) 
             100.0 * most
         )
     })
+}
+
+/// Without settings the chain lacks its beginning: what looks like a change of the program (more flushes, reads without readahead) may be
+/// one of the host (a mount option, a smaller window).
+fn doubt_unread_settings(findings: &mut [Finding], scene: &Scene<'_>) {
+    let Some(side) = scene.side_without_settings() else { return };
+    for finding in findings.iter_mut().filter(|finding| finding.confidence == Confidence::Mechanism) {
+        finding.confidence = Confidence::Correlated;
+        finding
+            .not_looked_at
+            .push(format!("whether a setting brought it about: those of {} were not recorded", side.word()));
+    }
 }
 
 /// How many times as large as the most that a cause explains another one's part may be before it is that one's companion.

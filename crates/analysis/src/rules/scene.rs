@@ -76,6 +76,12 @@ impl<'a> Scene<'a> {
         run.account.as_ref()?.time_ns(&names)
     }
 
+    /// The side whose settings were not read. What was run is known all the same.
+    pub(crate) fn side_without_settings(&self) -> Option<&'a SideEvidence> {
+        let is_read = |key: &String| !key.starts_with("command.") && !key.starts_with("job.");
+        [Some(self.slow), self.fast].into_iter().flatten().find(|side| !side.settings.keys().any(is_read))
+    }
+
     /// How the primary metric moved, as the beginning of a summary.
     pub(crate) fn movement(&self) -> String {
         let contrast = self.evidence.contrast.as_ref();

@@ -9,7 +9,7 @@ use pagelab_vocab::causes::cause;
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
 use super::{DECLARED, RULES};
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, Part};
 use crate::rules::consider;
 use crate::rules::evidence::{
     Account, Contrast, Events, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, is_of,
@@ -317,16 +317,12 @@ fn each_cause_is_named_first_in_its_own_scene() {
 }
 
 #[test]
-fn without_settings_a_cause_is_correlated_or_tells_itself() {
+fn without_settings_a_cause_is_correlated() {
     let mut wrong = Vec::new();
     for rule in rules() {
         let found = diagnosis(rule, Script { settings: false, ..HOLDS });
         let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
-        let needed = match rule.needs_lever {
-            NeedsLever::Never => Confidence::Mechanism,
-            NeedsLever::Always | NeedsLever::AlwaysUnless(_) | NeedsLever::ForMechanism => Confidence::Correlated,
-        };
-        if own.is_none_or(|own| own.confidence != needed) {
+        if own.is_none_or(|own| own.confidence != Confidence::Correlated) {
             wrong.push(format!("{}: {:?}; {}", rule.cause, own.map(|own| own.confidence), outcome(&found, rule.cause)));
         }
     }
