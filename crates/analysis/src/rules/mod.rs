@@ -186,8 +186,8 @@ fn consider_nothing(outcome: RuleOutcome, reason: &str) -> Diagnosis {
     Diagnosis { considered: considered.collect(), ..Diagnosis::default() }
 }
 
-/// Asks every rule, shares the loss out among the causes that hold, and ranks them: by confidence, then by share of the
-/// lost time, then in the order of [`RULES`].
+/// Asks every rule, shares the loss out among the causes that hold, and ranks them: by confidence, then by
+/// what could not be looked at, then by share of the lost time, then in the order of [`RULES`].
 pub fn consider(evidence: &Evidence) -> Diagnosis {
     let scene = match &evidence.contrast {
         None => Some(Scene::alone(evidence)),
@@ -224,10 +224,16 @@ pub fn consider(evidence: &Evidence) -> Diagnosis {
     Diagnosis { findings, considered, unexplained }
 }
 
-/// Puts findings in order: by confidence, then by share of the lost time.
+/// Puts findings in order: by confidence, then by what could not be looked at, the least first, then by share of the lost time.
 pub(crate) fn rank(findings: &mut [Finding]) {
     let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
-    findings.sort_by(|a, b| b.confidence.cmp(&a.confidence).then_with(|| share(b).total_cmp(&share(a))));
+    let doubts = |finding: &Finding| finding.not_looked_at.len();
+    findings.sort_by(|a, b| {
+        b.confidence
+            .cmp(&a.confidence)
+            .then_with(|| doubts(a).cmp(&doubts(b)))
+            .then_with(|| share(b).total_cmp(&share(a)))
+    });
     for (place, finding) in findings.iter_mut().enumerate() {
         finding.rank = place + 1;
     }
@@ -363,8 +369,8 @@ fn beside_the_unknown(effect: Option<&finding::Effect>, unclaimed: Option<f64>) 
 /// one of the host (a mount option, a smaller window).
 fn doubt_unread_settings(findings: &mut [Finding], scene: &Scene<'_>) {
     let Some(side) = scene.side_without_settings() else { return };
-    for finding in findings.iter_mut().filter(|finding| finding.confidence == Confidence::Mechanism) {
-        finding.confidence = Confidence::Correlated;
+    for finding in findings.iter_mut() {
+        finding.confidence = finding.confidence.min(Confidence::Correlated);
         finding
             .not_looked_at
             .push(format!("whether a setting brought it about: those of {} were not recorded", side.word()));
