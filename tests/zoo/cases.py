@@ -79,6 +79,26 @@ def toggled(command, path, good, bad, **more):
     return Side(command, settings={path: good}, **more), Side(command, settings={path: bad}, **more)
 
 
+def remounted(command):
+    """A program on {mount}, which is mounted with `sync` on the test side."""
+    return tuple(Side(command, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+
+
+def memory_limited(command, enough, short):
+    """A program that reads {dir}/large.data, in a control group with memory for what it reads, and in one without."""
+    return tuple(Side(command, limits={"memory.max": limit}, before=DROP_LARGE) for limit in (enough, short))
+
+
+def io_limited(command, iops):
+    """A program whose control group may do so many requests a second on the test side."""
+    return Side(command, limits={"io.max": "max"}), Side(command, limits={"io.max": f"riops={iops}"})
+
+
+def merging(command, pages_to_scan):
+    """A program whose pages KSM merges on the test side."""
+    return tuple(Side(command, settings={KSM + "/run": run, KSM + "/pages_to_scan": pages_to_scan, KSM + "/sleep_millisecs": "1"}) for run in ("0", "1"))
+
+
 def programs(base, test, **more):
     return Side(base, **more), Side(test, **more)
 
@@ -108,16 +128,15 @@ def memory():
         work("faults", ops=20, threads=4, processes=1, calls=200, bytes=65536), work("faults", ops=20, threads=4, calls=200, bytes=65536))
     yield "memory.pinned", "touch", *programs(work("spin", ops=10, thread_us=100000), work("anon", ops=10, mlock=1, bytes=64 << 20, spin_us=100000))
     merged = work("merged", ops=3, merge_ms=500, spin_us=200000, bytes=64 << 20)
-    yield "ksm.separated", "merged", *(Side(merged, settings={KSM + "/run": run, KSM + "/pages_to_scan": "20000", KSM + "/sleep_millisecs": "1"}) for run in ("0", "1"))
+    yield "ksm.separated", "merged", *merging(merged, "20000")
 
 
 def reclaim():
     again = work("read", ops=6, file="{dir}/large.data", bytes=400 << 20, spin_us=20000)
-    drop = [["{work}", "read", "cold=1", "bytes=0", "file={dir}/large.data"]]
-    yield "cgroup.memory_limit", "read", *(Side(again, limits={"memory.max": limit}, before=drop) for limit in ("1G", "240M"))
+    yield "cgroup.memory_limit", "read", *memory_limited(again, "1G", "240M")
     yield "cache.cold", "read", *programs(work("read", ops=12, file=DATA, bytes=128 << 20, spin_us=60000),
                                          work("read", ops=12, file=DATA, bytes=128 << 20, spin_us=60000, cold=1))
-    yield "cache.cold", "grep", Side(["grep", "-c", "", DATA]), Side(["grep", "-c", "", DATA], before=[["{work}", "read", "cold=1", "bytes=0", f"file={DATA}"]])
+    yield "cache.cold", "grep", Side(["grep", "-c", "", DATA]), Side(["grep", "-c", "", DATA], before=DROP)
 
 
 
@@ -140,9 +159,9 @@ def files():
     yield "writeback.in_the_way", "fio", Side(random), Side(random, beside=[beside]), ("device.slower",)
     deep = fio("d", rw="randread", bs="4k", size="64m", io_size="96m", direct=1, iodepth=32, ioengine="libaio")
     yield "block.queue_settings", "fio", *toggled(deep, f"{QUEUE}/scheduler", "none", "bfq")
-    yield "cgroup.io_limit", "fio", Side(random, limits={"io.max": "max"}), Side(random, limits={"io.max": "riops=2000"})
+    yield "cgroup.io_limit", "fio", *io_limited(random, 2000)
     small_files = work("files", ops=4000, file="{mount}/work.data", spin_us=100)
-    yield "mount.changed", "files", *(Side(small_files, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    yield "mount.changed", "files", *remounted(small_files)
 
 
 def cpu():

@@ -3,8 +3,8 @@
 They are run once when rules have changed. Whoever looks at a case of these to change a rule moves its kind to seen.py.
 """
 
-from cases import DATA, DROP, DROP_LARGE, KSM, QUEUE, THP, Side, fio, programs, toggled
-from kinds import LIBC, beside, cached, kind, neighbour, perl, python, quota, rows, shell, sqlite
+from cases import DATA, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from kinds import beside, by_malloc, by_redis, cached, kind, neighbour, perl, psql, python, quota, rows, shell, sqlite
 
 POOL = "/proc/sys/vm/nr_hugepages"
 DIRTY = "/proc/sys/vm/dirty_bytes"
@@ -72,18 +72,12 @@ def _(n):
 
 @kind("frozen", "map.churn", "ruby", 1000, touches=("malloc",))
 def _(n):
-    return by_malloc(ruby(f"{n}.times {{ s = 'x' * 600_000 }}"))
+    return by_malloc(ruby(f"{n}.times {{ s = 'x' * 600_000 }}"), 8388608, 98304, 134217728)
 
 
 @kind("frozen", "map.churn", "lua", 1000, touches=("malloc",))
 def _(n):
-    return by_malloc(lua(f"for i = 1, {n} do local s = string.rep('x', 250000) if i % 20 == 0 then collectgarbage() end end"))
-
-
-def by_malloc(line):
-    """The same program with a malloc that keeps large blocks, and with one that maps each."""
-    keeps = {"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "134217728"}
-    return Side(line, env=keeps), Side(line, env=keeps | {"MALLOC_MMAP_THRESHOLD_": "98304"})
+    return by_malloc(lua(f"for i = 1, {n} do local s = string.rep('x', 250000) if i % 20 == 0 then collectgarbage() end end"), 8388608, 98304, 134217728)
 
 
 @kind("frozen", "fork.copies", "ruby", 5, touches=("thp",))
@@ -115,7 +109,7 @@ def _(n):
 @kind("frozen", "ksm.separated", "ruby", 16, largest=10)
 def _(n):
     text = RUBY_LIBC + (f"b = {n} << 20; p = M.call(0, b, 3, 34, -1, 0); A.call(p, b, 12); S.call(p, 7, b); sleep 0.7; S.call(p, 9, b)")
-    return tuple(Side(ruby(text), settings={KSM + "/run": run, KSM + "/pages_to_scan": "30000", KSM + "/sleep_millisecs": "1"}) for run in ("0", "1"))
+    return merging(ruby(text), "30000")
 
 
 @kind("frozen", "memory.pinned", "ruby", 3)
@@ -144,13 +138,13 @@ def _(n):
 @kind("frozen", "cgroup.memory_limit", "b2sum", 2, touches=("readahead",))
 def _(n):
     line = shell("for i in " + "x " * (n + 1) + "; do head -c 350M {dir}/large.data | b2sum; done")
-    return tuple(Side(line, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "180M"))
+    return memory_limited(line, "1G", "180M")
 
 
 @kind("frozen", "cgroup.memory_limit", "ruby", 2, touches=("readahead",))
 def _(n):
     text = f"f = File.open('{{dir}}/large.data'); {n + 1}.times {{ f.seek(0); 4800.times {{ f.sysread(65536) }} }}"
-    return tuple(Side(ruby(text), limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "150M"))
+    return memory_limited(ruby(text), "1G", "150M")
 
 
 @kind("frozen", "cache.cold", "b2sum", 16, touches=("readahead",))
@@ -249,7 +243,7 @@ def _(n):
 @kind("frozen", "cgroup.io_limit", "fio-rw", 4)
 def _(n):
     mixed = fio("m", rw="randrw", bs="8k", size="64m", direct=1, io_size=f"{n}m")
-    return Side(mixed, limits={"io.max": "max"}), Side(mixed, limits={"io.max": "riops=1200"})
+    return io_limited(mixed, 1200)
 
 
 @kind("frozen", "block.queue_settings", "fio-bfq", 16)
@@ -261,13 +255,13 @@ def _(n):
 @kind("frozen", "mount.changed", "ruby", 200)
 def _(n):
     line = ruby(f"{n}.times {{ |i| File.write(\"{{mount}}/r#{{i % 30}}\", 'x' * 500) }}")
-    return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    return remounted(line)
 
 
 @kind("frozen", "mount.changed", "cp", 50)
 def _(n):
     line = shell(f"i=0; while [ $i -lt {n} ]; do echo $i > {{mount}}/c$((i % 20)); i=$((i+1)); done")
-    return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    return remounted(line)
 
 
 # The processor.
@@ -455,10 +449,7 @@ def _(n):
 @kind("frozen", "", "generate", 20, components=("run.user",))
 def _(n):
     sql = "SELECT sum(sqrt(i)) FROM generate_series(1, {rows}) i;"
-    script = ("cd {dir}/postgres; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH; run='runuser -u postgres --'; "
-              "$run pg_ctl -D . -w -s -o \"-k {dir}/postgres -c listen_addresses=\" start > /dev/null && "
-              "echo 'SQL' | $run psql -h {dir}/postgres -q -o /dev/null postgres; $run pg_ctl -D . -w -s -m fast stop")
-    return programs(*(shell(script.replace("SQL", sql.replace("{rows}", str(count)))) for count in (10, 5000 * n)))
+    return programs(*(psql(sql.replace("{rows}", str(count))) for count in (10, 5000 * n)))
 
 
 @kind("frozen", "", "rusage", 20000, components=("run.call.entry", "run.task.", "run.user", "run.other"))
@@ -476,6 +467,5 @@ def _(n):
 @kind("frozen", "", "script", 1000, components=("run.user",))
 def _(n):
     # As many calls of a server; each does more.
-    server = "rm -rf {dir}/redis.sock; redis-server --port 0 --unixsocket {dir}/redis.sock --dir {dir} --daemonize no --save '' > /dev/null & until [ -S {dir}/redis.sock ]; do sleep 0.01; done; "
-    load = 'redis-cli -s {dir}/redis.sock -r 50 eval "local s = 0 for i = 1, COUNT do s = s + i end return s" 0 > /dev/null; kill $!; wait'
-    return programs(*(shell(server + load.replace("COUNT", str(count))) for count in (10, 100 * n)))
+    calls = 'redis-cli -s {dir}/redis.sock -r 50 eval "local s = 0 for i = 1, COUNT do s = s + i end return s" 0'
+    return programs(*(by_redis(calls.replace("COUNT", str(count))) for count in (10, 100 * n)))

@@ -10,7 +10,7 @@ These are the part `tuning`: what rules may be changed by. So are those of seen.
 
 import dataclasses
 
-from cases import DATA, DROP, DROP_LARGE, KSM, QUEUE, THP, Side, fio, programs, toggled, work
+from cases import DATA, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
 
 
 @dataclasses.dataclass
@@ -46,18 +46,32 @@ def shell(line):
     return ["sh", "-c", line]
 
 
-def pgbench(transactions, options=""):
-    """A server that is started, serves so many transactions of one client, and is stopped."""
+def by_postgres(client, options=""):
+    """A server of PostgreSQL that is started, serves a client, and is stopped."""
     return shell("cd {dir}/postgres; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH; "
                  f"run='runuser -u postgres --'; $run pg_ctl -D . -w -s -o \"-k {{dir}}/postgres -c listen_addresses= {options}\" start > /dev/null && "
-                 f"$run pgbench -h {{dir}}/postgres -n -t {transactions} postgres > /dev/null; $run pg_ctl -D . -w -s -m fast stop")
+                 f"{client}; $run pg_ctl -D . -w -s -m fast stop")
 
 
-def redis(requests, options="--save '' --appendonly no"):
-    """The same of redis and requests of eight clients, each of which sets a value of 256 bytes."""
+def pgbench(transactions, options=""):
+    """So many transactions of one client."""
+    return by_postgres(f"$run pgbench -h {{dir}}/postgres -n -t {transactions} postgres > /dev/null", options)
+
+
+def psql(statements, options=""):
+    return by_postgres(f"echo '{statements}' | $run psql -h {{dir}}/postgres -q -o /dev/null postgres", options)
+
+
+def by_redis(client, options="--save '' --appendonly no"):
+    """A server of redis that is started, serves a client, and is stopped."""
     server = f"redis-server --port 0 --unixsocket {{dir}}/redis.sock --dir {{dir}} --daemonize no {options} > /dev/null"
     return shell(f"rm -rf {{dir}}/redis.sock {{dir}}/appendonlydir; {server} & until [ -S {{dir}}/redis.sock ]; do sleep 0.01; done; "
-                 f"redis-benchmark -s {{dir}}/redis.sock -q -c 8 -r 100000 -d 256 -t set -n {requests} > /dev/null; kill $!; wait")
+                 f"{client} > /dev/null; kill $!; wait")
+
+
+def redis(requests, *options):
+    """Requests of eight clients, each of which sets a value of 256 bytes."""
+    return by_redis(f"redis-benchmark -s {{dir}}/redis.sock -q -c 8 -r 100000 -d 256 -t set -n {requests}", *options)
 
 
 # Python with the C library, whose functions let other threads run.
@@ -102,6 +116,11 @@ def protect(n):
     return f"p = c.mmap(None, 1 << 20, 3, 34, -1, 0)\nfor i in range({n}):\n c.memset(p, 1, 4096)\n c.mprotect(p, 4096, 1)\n c.mprotect(p, 4096, 3)"
 
 
+def by_malloc(command, keep_bytes, map_bytes, trim_bytes):
+    """A program with a malloc that keeps blocks of up to `keep_bytes`, and with one that maps each of `map_bytes` and more."""
+    return tuple(Side(command, env={"MALLOC_MMAP_THRESHOLD_": str(threshold), "MALLOC_TRIM_THRESHOLD_": str(trim_bytes)}) for threshold in (keep_bytes, map_bytes))
+
+
 def cached(side_words, **more):
     """A program on a file that is in the page cache on one side only."""
     return Side(side_words, **more), Side(side_words, before=DROP, **more)
@@ -122,12 +141,12 @@ def _(n):
 
 @kind("tuning", "thp.disabled", "perl", 10, touches=("thp",))
 def _(n):
-    return toggled(["perl", "-e", f"for (1 .. {n}) {{ my $s = 'x' x (48 << 20); }}"], f"{THP}/enabled", "always", "never")
+    return toggled(perl(f"for (1 .. {n}) {{ my $s = 'x' x (48 << 20); }}"), f"{THP}/enabled", "always", "never")
 
 
 @kind("tuning", "thp.disabled", "node", 10, touches=("thp",))
 def _(n):
-    return toggled(["node", "-e", f"for (let i = 0; i < {n}; i++) Buffer.alloc(64 << 20, 1);"], f"{THP}/enabled", "always", "madvise")
+    return toggled(node(f"for (let i = 0; i < {n}; i++) Buffer.alloc(64 << 20, 1);"), f"{THP}/enabled", "always", "madvise")
 
 
 @kind("tuning", "thp.disabled", "stress-ng", 200, touches=("thp",))
@@ -168,15 +187,13 @@ def _(n):
 @kind("tuning", "map.churn", "python", 1000, touches=("malloc",))
 def _(n):
     churn = python(f"for i in range({n}): b = bytearray(400000)")
-    return Side(churn, env={"MALLOC_MMAP_THRESHOLD_": "4194304", "MALLOC_TRIM_THRESHOLD_": "33554432"}), Side(
-        churn, env={"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "33554432"})
+    return by_malloc(churn, 4194304, 65536, 33554432)
 
 
 @kind("tuning", "map.churn", "perl", 1000, touches=("malloc",))
 def _(n):
-    churn = ["perl", "-e", f"for (1 .. {n}) {{ my $s = 'x' x 300000; undef $s; }}"]
-    return Side(churn, env={"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "67108864"}), Side(
-        churn, env={"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "67108864"})
+    churn = perl(f"for (1 .. {n}) {{ my $s = 'x' x 300000; undef $s; }}")
+    return by_malloc(churn, 8388608, 131072, 67108864)
 
 
 @kind("tuning", "fork.copies", "fork", 20)
@@ -205,7 +222,7 @@ def _(n):
 @kind("tuning", "ksm.separated", "merged", 2, largest=25)
 def _(n):
     merged = work("merged", ops=1, merge_ms=500, bytes=n << 20)
-    return tuple(Side(merged, settings={KSM + "/run": run, KSM + "/pages_to_scan": "20000", KSM + "/sleep_millisecs": "1"}) for run in ("0", "1"))
+    return merging(merged, "20000")
 
 
 @kind("tuning", "memory.pinned", "touch", 2)
@@ -219,13 +236,13 @@ def _(n):
 @kind("tuning", "cgroup.memory_limit", "read", 2, touches=("readahead",))
 def _(n):
     again = work("read", ops=n + 1, file="{dir}/large.data", bytes=400 << 20)
-    return tuple(Side(again, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "240M"))
+    return memory_limited(again, "1G", "240M")
 
 
 @kind("tuning", "cgroup.memory_limit", "sha1sum", 2, touches=("readahead",))
 def _(n):
     again = shell("for i in " + "x " * (n + 1) + "; do head -c 300M {dir}/large.data | sha1sum; done")
-    return tuple(Side(again, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("800M", "160M"))
+    return memory_limited(again, "800M", "160M")
 
 
 @kind("tuning", "cache.cold", "read", 16, touches=("readahead",))
@@ -293,7 +310,7 @@ def _(n):
 
 @kind("tuning", "io.smaller_requests", "perl", 16)
 def _(n):
-    return programs(*(["perl", "-e", f"open F, '<', '{DATA}'; for (1 .. {(min(n, 128) << 20) // bs}) {{ sysread F, $b, {bs}; }}"] for bs in (1 << 18, 1024)))
+    return programs(*(perl(f"open F, '<', '{DATA}'; for (1 .. {(min(n, 128) << 20) // bs}) {{ sysread F, $b, {bs}; }}") for bs in (1 << 18, 1024)))
 
 
 @kind("tuning", "io.smaller_requests", "fio-write", 16)
@@ -320,7 +337,7 @@ def _(n):
 @kind("tuning", "sync.more", "sqlite", 40, touches=("dirty",))
 def _(n):
     text = "PRAGMA synchronous={sync}; CREATE TABLE IF NOT EXISTS t(a); " + "INSERT INTO t VALUES(1);" * n
-    return programs(*(["sqlite3", "{dir}/zoo.db", text.replace("{sync}", sync)] for sync in ("OFF", "FULL")))
+    return programs(*(sqlite(text.replace("{sync}", sync), "{dir}/zoo.db") for sync in ("OFF", "FULL")))
 
 
 @kind("tuning", "sync.more", "write", 50, touches=("dirty",))
@@ -365,25 +382,25 @@ def _(n):
 @kind("tuning", "cgroup.io_limit", "fio", 4)
 def _(n):
     random = fio("r", rw="randread", bs="4k", size="64m", direct=1, io_size=f"{n}m")
-    return Side(random, limits={"io.max": "max"}), Side(random, limits={"io.max": "riops=2000"})
+    return io_limited(random, 2000)
 
 
 @kind("tuning", "cgroup.io_limit", "dd", 4)
 def _(n):
     line = ["dd", f"if={DATA}", "of=/dev/null", "bs=16k", "iflag=direct", f"count={64 * min(n, 128)}"]
-    return Side(line, limits={"io.max": "max"}), Side(line, limits={"io.max": "riops=1000"})
+    return io_limited(line, 1000)
 
 
 @kind("tuning", "mount.changed", "files", 200)
 def _(n):
     line = work("files", ops=n, file="{mount}/work.data")
-    return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    return remounted(line)
 
 
 @kind("tuning", "mount.changed", "python", 200)
 def _(n):
     line = python(f"import os\nfor i in range({n}):\n open('{{mount}}/f%d' % (i % 50), 'w').write('x' * 100)")
-    return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    return remounted(line)
 
 
 # The processor.
@@ -405,8 +422,8 @@ def neighbour(line):
 SPIN = work("spin", ops=60, thread_us=15000)
 PYTHON = python("sum(range(60000000))")
 GZIP = shell("head -c 60M {dir}/text.data | gzip -4")
-PERL = ["perl", "-e", "$s += $_ for 1 .. 50000000"]
-NODE = ["node", "-e", "let s = 0; for (let i = 0; i < 500; i++) s += Array.from({length: 20000}, (x, j) => j).reduce((a, b) => a + b);"]
+PERL = perl("$s += $_ for 1 .. 50000000")
+NODE = node("let s = 0; for (let i = 0; i < 500; i++) s += Array.from({length: 20000}, (x, j) => j).reduce((a, b) => a + b);")
 SQLITE = ["sqlite3", ":memory:", "CREATE TABLE t(a, b); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 1600000) "
           "INSERT INTO t SELECT i, hex(i) FROM c; SELECT count(*) FROM t WHERE b LIKE '%3';"]
 GCC = shell("for i in 1 2 3 4 5; do gcc -O2 -c -o /dev/null {source}; done")
@@ -511,7 +528,7 @@ def _(n):
 
 @kind("tuning", "", "sleep", 50, components=("idle", "off.timer"))
 def _(n):
-    return programs(["perl", "-e", "1"], ["perl", "-e", f"select(undef, undef, undef, 0.003) for 1 .. {n}"])
+    return programs(perl("1"), perl(f"select(undef, undef, undef, 0.003) for 1 .. {n}"))
 
 
 @kind("tuning", "", "cache-misses", 20, components=("run.user",), touches=("thp",))
@@ -542,7 +559,7 @@ def _(n):
 def _(n):
     text = ("use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, PF_UNSPEC); if (my $p = fork) {{ for (1 .. {n}) {{ syswrite A, 'x' x 100; sysread A, $b, 100; }} "
             "waitpid $p, 0 }} else {{ for (1 .. {n}) {{ sysread B, $b, 100; syswrite B, 'y' x 100; }} }}")
-    return programs(["perl", "-e", text.format(n=10)], ["perl", "-e", text.format(n=n)])
+    return programs(perl(text.format(n=10)), perl(text.format(n=n)))
 
 
 @kind("tuning", "", "epoll", 4000, components=("run.task.", "run.user", "run.call.entry", "run.file."))

@@ -2,8 +2,8 @@
 they are for tuning, like those of kinds.py.
 """
 
-from cases import DATA, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, fio, programs, toggled
-from kinds import LIBC, beside, cached, kind, neighbour, node, perl, protect, python, quota, rows, shell, sqlite
+from cases import DATA, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from kinds import LIBC, beside, by_malloc, cached, kind, neighbour, node, perl, protect, psql, python, quota, rows, shell, sqlite
 
 
 # Memory.
@@ -38,8 +38,7 @@ def _(n):
 @kind("tuning", "map.churn", "sqlite", 1000, touches=("malloc",))
 def _(n):
     churn = sqlite(rows(n) + "SELECT sum(length(CAST(substr(zeroblob(500000 + i), 2) AS TEXT))) FROM c;")
-    return Side(churn, env={"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "67108864"}), Side(
-        churn, env={"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "67108864"})
+    return by_malloc(churn, 8388608, 131072, 67108864)
 
 
 @kind("tuning", "fork.copies", "perl", 5, touches=("thp",))
@@ -58,7 +57,7 @@ def _(n):
 def _(n):
     text = (f"import mmap, time\nm = mmap.mmap(-1, {n} << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nm.madvise(mmap.MADV_MERGEABLE)\n"
             f"m[:] = bytes([7]) * ({n} << 20)\ntime.sleep(0.7)\nfor i in range(0, {n} << 20, 4096): m[i] = 1")
-    return tuple(Side(python(text), settings={KSM + "/run": run, KSM + "/pages_to_scan": "30000", KSM + "/sleep_millisecs": "1"}) for run in ("0", "1"))
+    return merging(python(text), "30000")
 
 
 @kind("tuning", "memory.pinned", "python", 3)
@@ -82,7 +81,7 @@ if LOCKED_DOWN is False:
 @kind("tuning", "cgroup.memory_limit", "fio", 2, touches=("readahead",))
 def _(n):
     line = fio("r", filename="{dir}/large.data", rw="read", bs="256k", size="300m", loops=n + 1, invalidate=0)
-    return tuple(Side(line, limits={"memory.max": limit}, before=DROP_LARGE) for limit in ("1G", "200M"))
+    return memory_limited(line, "1G", "200M")
 
 
 @kind("tuning", "cache.cold", "cat", 16, touches=("readahead",))
@@ -169,13 +168,13 @@ def _(n):
 def _(n):
     text = (f"import os, mmap\nb = mmap.mmap(-1, 8192)\nf = os.open('{DATA}', os.O_RDONLY | os.O_DIRECT)\n"
             f"for i in range({64 * min(n, 128)}): os.preadv(f, [b], i * 8192)")
-    return Side(python(text), limits={"io.max": "max"}), Side(python(text), limits={"io.max": "riops=1500"})
+    return io_limited(python(text), 1500)
 
 
 @kind("tuning", "mount.changed", "perl", 200)
 def _(n):
     line = perl(f"for my $i (1 .. {n}) {{ open my $f, '>', '{{mount}}/p' . ($i % 40); print $f 'x' x 300; close $f; }}")
-    return tuple(Side(line, before=[["mount", "-o", f"remount,{option}", "{mount}"]]) for option in ("async", "sync"))
+    return remounted(line)
 
 
 # The processor.
@@ -290,7 +289,4 @@ def _(n):
 def _(n):
     # As many statements; those of one side read many rows each, from the page cache what the server does not keep.
     sql = "SELECT sum(abalance) FROM pgbench_accounts WHERE aid <= {rows};"
-    script = ("cd {dir}/postgres; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH; run='runuser -u postgres --'; "
-              "$run pg_ctl -D . -w -s -o \"-k {dir}/postgres -c listen_addresses= -c max_parallel_workers_per_gather=0\" start > /dev/null && "
-              "echo 'SQL' | $run psql -h {dir}/postgres -q -o /dev/null postgres; $run pg_ctl -D . -w -s -m fast stop")
-    return programs(*(shell(script.replace("SQL", sql.replace("{rows}", str(count)) * 20)) for count in (1, 1000 * n)))
+    return programs(*(psql(sql.replace("{rows}", str(count)) * 20, "-c max_parallel_workers_per_gather=0") for count in (1, 1000 * n)))

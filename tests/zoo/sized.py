@@ -38,8 +38,6 @@ from zoo import Zoo, make_all, recorded_s, verdict
 SIZES = [5, 10, 25, 100]
 # What a run takes on the base side, seconds.
 BASE_S = 1.0
-
-
 # A kind that loses less than this when asked for more is no case, nor is one that takes longer without its cause.
 LEAST_PCT, MOST_S = 3, 8
 # Runs of each side.
