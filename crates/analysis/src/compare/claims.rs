@@ -167,12 +167,7 @@ fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: im
 
 /// A cause that gets next to nothing of the loss is no finding.
 fn refute_small(comparison: &mut Comparison) {
-    let is_small = |finding: &mut Finding| {
-        finding.effect.as_ref().is_some_and(|effect| {
-            let most = effect.share_ci95.map_or(effect.share, |[_, high]| high.max(effect.share));
-            most < MATERIAL
-        })
-    };
+    let is_small = |finding: &mut Finding| finding.effect.as_ref().is_some_and(|effect| effect.most_share() < MATERIAL);
     let small: Vec<Finding> = comparison.findings.extract_if(.., is_small).collect();
     for finding in small {
         let share = finding.effect.as_ref().map_or(0.0, |effect| effect.share);

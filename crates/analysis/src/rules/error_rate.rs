@@ -31,8 +31,8 @@ struct Counted {
     measured: &'static str,
 }
 
-/// Filled in from the summary that the zoo prints. Rules were frozen when these cases were judged, once, and are the same since. What
-/// rules say of cases that they were repaired by is no measure of them, and not printed.
+/// Filled in from the summary that the zoo prints. Rules were frozen when these cases were judged, once; changed since is what is said
+/// without settings, and the order of findings of one word. What rules say of cases that they were repaired by is no measure of them, and not printed.
 static COUNTED: &[Counted] = &[
     Counted { confidence: Confidence::Mechanism, findings: 38, wrong: 2, measured: MEASURED },
     Counted { confidence: Confidence::Correlated, findings: 16, wrong: 9, measured: MEASURED },

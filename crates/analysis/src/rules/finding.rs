@@ -165,6 +165,11 @@ pub fn lost_time(of: &str) -> &'static str {
 }
 
 impl Effect {
+    /// The most that it may explain: the upper end of the share's interval, where there is one.
+    pub(crate) fn most_share(&self) -> f64 {
+        self.share_ci95.map_or(self.share, |[_, high]| high.max(self.share))
+    }
+
     /// Leaves a part of the effect to other causes.
     pub(crate) fn scale(&mut self, part: f64) {
         self.share *= part;

@@ -394,7 +394,7 @@ pub(crate) fn doubt_companions(findings: &mut [Finding]) {
         |finding: &&mut Finding| finding.setting.is_none() && finding.confidence == Confidence::Mechanism;
     for finding in findings.iter_mut().filter(without_setting) {
         let Some(effect) = &finding.effect else { continue };
-        let most = effect.share_ci95.map_or(effect.share, |[_, high]| high.max(effect.share));
+        let most = effect.most_share();
         if most * COMPANION < main_share {
             finding.not_looked_at.push(format!(
                 "whether it comes with {main}, which explains {:.0} % of the lost time: this one explains {:.0} % at most, and no setting that can bring it about differs",
