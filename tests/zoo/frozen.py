@@ -3,469 +3,504 @@
 They are run once when rules have changed. Whoever looks at a case of these to change a rule moves its kind to seen.py.
 """
 
-from cases import DATA, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
-from kinds import beside, by_malloc, by_redis, cached, kind, neighbour, perl, psql, python, quota, rows, shell, sqlite
+from cases import DATA, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled
+from kinds import beside, by_malloc, cached, kind, neighbour, python, quota, shell
 
-POOL = "/proc/sys/vm/nr_hugepages"
 DIRTY = "/proc/sys/vm/dirty_bytes"
 
-
-def ruby(text):
-    return ["ruby", "-e", text]
-
-
-def php(text):
-    return ["php", "-d", "memory_limit=-1", "-r", text]
-
-
-def lua(text):
-    return ["lua5.4", "-e", text]
-
-
-def tcl(text):
-    return shell(f"echo '{text}' | tclsh")
+# LuaJIT with functions of the C library.
+LUAJIT_LIBC = """local ffi = require('ffi') ffi.cdef[[
+void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t); int madvise(void *, size_t, int); int mlock(const void *, size_t);
+void *memset(void *, int, size_t); void *malloc(size_t); void free(void *); int memfd_create(const char *, unsigned); int ftruncate(int, long);
+int fork(void); int kill(int, int); int waitpid(int, int *, int); int pause(void); void _exit(int); int usleep(unsigned); int getppid(void);
+int open(const char *, int, ...); int close(int); long read(int, void *, size_t); long pread(int, void *, size_t, long); long write(int, const void *, size_t);
+long pwrite(int, const void *, size_t, long); long lseek(int, long, int); int fsync(int); int posix_fadvise(int, long, long, int); ]]
+local C, MAX = ffi.C, 4096
+local function map(bytes, flags, fd, at) return ffi.cast('char *', C.mmap(ffi.cast('void *', at or 0), bytes, 3, flags or 34, fd or -1, 0)) end
+local function file(path, flags) local fd = C.open(path, flags or 0, ffi.cast('int', 420)) assert(fd >= 0, path) return fd end
+"""
 
 
-# Ruby with functions of the C library: M maps, S sets, U unmaps, A advises, L locks.
-RUBY_LIBC = ("require 'fiddle'; P, Z, I, O = Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T, Fiddle::TYPE_INT, Fiddle::TYPE_LONG; D = Fiddle.dlopen(nil); "
-             "def f(n, a) Fiddle::Function.new(D[n], a, O) end; M = f('mmap', [O, Z, I, I, I, O]); S = f('memset', [O, I, Z]); "
-             "U = f('munmap', [O, Z]); A = f('madvise', [O, Z, I]); L = f('mlock', [O, Z]); ")
+def luajit(text):
+    return ["luajit", "-e", LUAJIT_LIBC + text]
+
+
+def pypy(text):
+    return ["pypy3", "-c", text]
+
+
+def guile(text):
+    return ["guile", "--no-auto-compile", "-c", text]
+
+
+def sbcl(text):
+    return ["sbcl", "--noinform", "--disable-debugger", "--no-userinit", "--no-sysinit", "--eval", text, "--quit"]
+
+
+def gforth(text):
+    return ["gforth", "-e", text + " bye"]
+
+
+def prolog(text):
+    return ["swipl", "-q", "-g", text, "-t", "halt"]
+
+
+def gawk(text):
+    return ["gawk", f"BEGIN {{ {text} }}"]
+
+
+def either(command, text, word, values, **more):
+    """A program whose text has one of two values in the place of `word`."""
+    return programs(*(command(text.replace(word, str(value))) for value in values), **more)
 
 
 # Memory.
 
 
-@kind("frozen", "thp.disabled", "ruby", 10, touches=("thp", "malloc"))
+@kind("frozen", "thp.disabled", "luajit", 10, touches=("thp",))
 def _(n):
-    return toggled(ruby(f"{n}.times {{ s = 'x' * (48 << 20) }}"), f"{THP}/enabled", "always", "never")
+    return toggled(luajit(f"for i = 1, {n} do local p = map(56 * 1048576) C.memset(p, 1, 56 * 1048576) C.munmap(p, 56 * 1048576) end"), f"{THP}/enabled", "always", "never")
 
 
-@kind("frozen", "thp.disabled", "php", 10, touches=("thp",))
+@kind("frozen", "thp.disabled", "pypy", 10, touches=("thp", "malloc"))
 def _(n):
-    return toggled(php(f"for ($i = 0; $i < {n}; $i++) {{ $s = str_repeat('x', 64 << 20); unset($s); }}"), f"{THP}/enabled", "always", "madvise")
+    return toggled(pypy(f"for i in range({n}): b = bytearray(72 << 20); del b"), f"{THP}/enabled", "always", "madvise")
 
 
-@kind("frozen", "thp.disabled", "array", 10, touches=("thp",))
+@kind("frozen", "thp.disabled", "gawk", 5, touches=("thp", "malloc"))
 def _(n):
-    # One large array that grows.
-    return toggled(python(f"import array\nfor i in range({n}): a = array.array('q', bytes(8)) * (6 << 20)"), f"{THP}/enabled", "always", "madvise")
+    return toggled(gawk(f'for (j = 0; j < {n}; j++) {{ s = sprintf("%50000000s", "") }}'), f"{THP}/enabled", "always", "never")
 
 
-@kind("frozen", "shmem.small_pages", "php", 5, touches=("thp",))
+@kind("frozen", "shmem.small_pages", "luajit", 5, touches=("thp",))
 def _(n):
-    text = (f"$x = str_repeat('x', 48 << 20); for ($i = 0; $i < {n}; $i++) {{ $m = shmop_open(77 + $i % 9, 'c', 0600, 48 << 20); "
-            "shmop_write($m, $x, 0); shmop_delete($m); }")
-    return toggled(php(text), f"{THP}/shmem_enabled", "always", "never")
+    text = (f"for i = 1, {n} do local fd = C.memfd_create('m', 0) C.ftruncate(fd, 40 * 1048576) local p = map(40 * 1048576, 1, fd) "
+            "C.memset(p, 1, 40 * 1048576) C.munmap(p, 40 * 1048576) C.close(fd) end")
+    return toggled(luajit(text), f"{THP}/shmem_enabled", "always", "never")
 
 
-@kind("frozen", "shmem.small_pages", "ruby", 5, touches=("thp",))
+@kind("frozen", "shmem.small_pages", "pypy", 5, touches=("thp",))
 def _(n):
-    text = RUBY_LIBC + f"{n}.times {{ p = M.call(0, 40 << 20, 3, 33, -1, 0); S.call(p, 1, 40 << 20); U.call(p, 40 << 20) }}"
-    return toggled(ruby(text), f"{THP}/shmem_enabled", "always", "never")
+    text = f"import mmap\nx = bytes(56 << 20)\nfor i in range({n}):\n m = mmap.mmap(-1, 56 << 20)\n m[:] = x\n m.close()"
+    return toggled(pypy(text), f"{THP}/shmem_enabled", "always", "never")
 
 
-@kind("frozen", "map.misaligned", "ruby", 50, touches=("thp",))
+@kind("frozen", "map.misaligned", "luajit", 50, touches=("thp",))
 def _(n):
-    text = RUBY_LIBC + f"{n}.times {{ p = M.call(0x300000000000 + SHIFT, 8 << 20, 3, 34, -1, 0); S.call(p, 1, 8 << 20); U.call(p, 8 << 20) }}"
-    return programs(*(ruby(text.replace("SHIFT", shift)) for shift in ("0", "65536")), settings={f"{THP}/enabled": "always"})
+    text = f"for i = 1, {n} do local p = map(4 * 1048576, 34, -1, 0x300000000000 + SHIFT) C.memset(p, 1, 4 * 1048576) C.munmap(p, 4 * 1048576) end"
+    return either(luajit, text, "SHIFT", (0, 524288), settings={f"{THP}/enabled": "always"})
 
 
-@kind("frozen", "map.churn", "ruby", 1000, touches=("malloc",))
+@kind("frozen", "map.churn", "luajit", 1000, touches=("malloc",))
 def _(n):
-    return by_malloc(ruby(f"{n}.times {{ s = 'x' * 600_000 }}"), 8388608, 98304, 134217728)
+    text = f"for i = 1, {n} do local p = C.malloc(350000) C.memset(p, 1, 350000) C.free(p) end"
+    return by_malloc(luajit(text), 8388608, 131072, 134217728)
 
 
-@kind("frozen", "map.churn", "lua", 1000, touches=("malloc",))
+@kind("frozen", "map.churn", "gawk", 1000, touches=("malloc",))
 def _(n):
-    return by_malloc(lua(f"for i = 1, {n} do local s = string.rep('x', 250000) if i % 20 == 0 then collectgarbage() end end"), 8388608, 98304, 134217728)
+    return by_malloc(gawk(f'for (j = 0; j < {n}; j++) {{ s = sprintf("%400000s", "") }}'), 8388608, 131072, 134217728)
 
 
-@kind("frozen", "fork.copies", "ruby", 5, touches=("thp",))
+@kind("frozen", "fork.copies", "luajit", 5, touches=("thp",))
 def _(n):
-    text = (f"s = 'x' * (24 << 20); {n}.times {{ p = FORK; i = 0; while i < (24 << 20); s.setbyte(i, 1); i += 4096; end; "
-            "if p then Process.kill(9, p); Process.wait(p) end }")
-    return programs(*(ruby(text.replace("FORK", fork)) for fork in ("nil", "fork { sleep }")), settings={f"{THP}/enabled": "never"})
+    text = (f"local p = map(20 * 1048576) C.memset(p, 1, 20 * 1048576) for i = 1, {n} do local c = FORK if c == 0 then while true do C.pause() end end "
+            "for j = 0, 20 * 1048576 - 1, 4096 do p[j] = 2 end if c > 0 then C.kill(c, 9) C.waitpid(c, nil, 0) end end")
+    return either(luajit, text, "FORK", ("-1", "C.fork()"), settings={f"{THP}/enabled": "never"})
 
 
-@kind("frozen", "fork.copies", "php", 5, touches=("thp",))
+@kind("frozen", "fork.copies", "pypy", 5, touches=("thp",))
 def _(n):
-    text = (f"$s = str_repeat('x', 20 << 20); for ($k = 0; $k < {n}; $k++) {{ $p = FORK; if ($p === 0) {{ while (true) sleep(9); }} "
-            "for ($i = 0; $i < (20 << 20); $i += 4096) $s[$i] = 'y'; if ($p > 0) { posix_kill($p, 9); pcntl_wait($t); } }")
-    return programs(*(php(text.replace("FORK", fork)) for fork in ("-1", "pcntl_fork()")), settings={f"{THP}/enabled": "never"})
+    text = (f"import os, signal, mmap\nb = mmap.mmap(-1, 16 << 20, flags=34)\nx = bytes(16 << 20)\nb[:] = x\nfor i in range({n}):\n p = FORK\n"
+            " if p == 0: signal.pause()\n b[:] = x\n if p > 0: os.kill(p, 9); os.waitpid(p, 0)")
+    return either(pypy, text, "FORK", ("-1", "os.fork()"), settings={f"{THP}/enabled": "never"})
 
 
-@kind("frozen", "tlb.shootdowns", "madvise", 3000)
+@kind("frozen", "tlb.shootdowns", "mremap", 3000)
 def _(n):
-    text = f"c.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]\np = c.mmap(None, 1 << 20, 3, 34, -1, 0)\nfor i in range({n}):\n c.memset(p, 1, 4096)\n c.madvise(p, 4096, 4)"
+    text = ("c.mremap.restype = ctypes.c_void_p\nc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]\n"
+            f"p = c.mmap(None, 8192, 3, 34, -1, 0)\nq = c.mmap(None, 8192, 3, 34, -1, 0)\nfor i in range({n}):\n c.memset(p, 1, 8192)\n"
+            " p, q = c.mremap(p, 8192, 8192, 3, q), p")
     return programs(*(beside(text, apart) for apart in (True, False)))
 
 
-@kind("frozen", "tlb.shootdowns", "munmap", 3000)
+@kind("frozen", "ksm.separated", "luajit", 16, largest=10)
 def _(n):
-    text = f"for i in range({n}):\n p = c.mmap(None, 8192, 3, 34, -1, 0)\n c.memset(p, 1, 8192)\n c.munmap(p, 8192)"
-    return programs(*(beside(text, apart) for apart in (True, False)))
+    text = f"local b = {n} * 1048576 local p = map(b) C.madvise(p, b, 12) C.memset(p, 7, b) C.usleep(700000) C.memset(p, 9, b)"
+    return merging(luajit(text), "30000")
 
 
-@kind("frozen", "ksm.separated", "ruby", 16, largest=10)
+@kind("frozen", "memory.pinned", "luajit", 3)
 def _(n):
-    text = RUBY_LIBC + (f"b = {n} << 20; p = M.call(0, b, 3, 34, -1, 0); A.call(p, b, 12); S.call(p, 7, b); sleep 0.7; S.call(p, 9, b)")
-    return merging(ruby(text), "30000")
+    text = f"for i = 1, {n} do local p = map(40 * 1048576) C.memset(p, 1, 4096) LOCK C.munmap(p, 40 * 1048576) end"
+    return either(luajit, text, "LOCK", ("", "assert(C.mlock(p, 40 * 1048576) == 0)"))
 
 
-@kind("frozen", "memory.pinned", "ruby", 3)
-def _(n):
-    text = RUBY_LIBC + f"{n}.times {{ p = M.call(0, 48 << 20, 3, 34, -1, 0); S.call(p, 1, 4096); LOCK U.call(p, 48 << 20) }}"
-    return programs(*(ruby(text.replace("LOCK", lock)) for lock in ("", "raise 'mlock' if L.call(p, 48 << 20) != 0;")))
-
-
-@kind("frozen", "hugetlb.pool_exhausted", "ruby", 5)
-def _(n):
-    text = RUBY_LIBC + (f"{n}.times {{ p = M.call(0, 64 << 20, 3, 34 | 0x40000, -1, 0); p = M.call(0, 64 << 20, 3, 34, -1, 0) if p == -1; "
-                        "S.call(p, 1, 64 << 20); U.call(p, 64 << 20) }")
-    return toggled(ruby(text), POOL, "64", "0")
-
-
-@kind("frozen", "hugetlb.pool_exhausted", "java", 300, largest=10)
-def _(n):
-    heap = f"{min(max(n, 16), 800)}m"
-    line = ["java", "-XX:+UseSerialGC", "-XX:+UseLargePages", "-XX:+AlwaysPreTouch", f"-Xms{heap}", f"-Xmx{heap}", "-version"]
-    return toggled(line, POOL, "900", "0")
+if LOCKED_DOWN is False:
+    @kind("frozen", "faultaround.reduced", "luajit", 2)
+    def _(n):
+        text = (f"local fd, s = file('{DATA}'), 0 for i = 1, {n} do local p = ffi.cast('char *', C.mmap(nil, 64 * 1048576, 1, 2, fd, 0)) "
+                "for j = 0, 64 * 1048576 - 1, 4096 do s = s + p[j] end C.munmap(p, 64 * 1048576) end")
+        return toggled(luajit(text), "{debug}/fault_around_bytes", "65536", "4096")
 
 
 # Reclaim and the page cache.
 
 
-@kind("frozen", "cgroup.memory_limit", "b2sum", 2, touches=("readahead",))
+@kind("frozen", "cgroup.memory_limit", "luajit", 2000, touches=("readahead",))
 def _(n):
-    line = shell("for i in " + "x " * (n + 1) + "; do head -c 350M {dir}/large.data | b2sum; done")
-    return memory_limited(line, "1G", "180M")
+    # Pages anywhere in a file that fits on one side only.
+    text = ("local fd, b, at = file('{dir}/large.data'), ffi.new('char[65536]'), 1 for i = 1, 3200 do C.pread(fd, b, 65536, (i - 1) * 65536) end "
+            f"for i = 1, {n} do at = (at * 16807) % 2147483647 C.pread(fd, b, 4096, (at % 51200) * 4096) end")
+    return memory_limited(luajit(text), "1G", "150M")
 
 
-@kind("frozen", "cgroup.memory_limit", "ruby", 2, touches=("readahead",))
+@kind("frozen", "cache.cold", "lz4", 16, touches=("readahead",))
 def _(n):
-    text = f"f = File.open('{{dir}}/large.data'); {n + 1}.times {{ f.seek(0); 4800.times {{ f.sysread(65536) }} }}"
-    return memory_limited(ruby(text), "1G", "150M")
+    return cached(shell(f"head -c {min(n, 128)}M {DATA} | lz4 -1 -c"))
 
 
-@kind("frozen", "cache.cold", "b2sum", 16, touches=("readahead",))
+@kind("frozen", "cache.cold", "busybox", 16, touches=("readahead",))
 def _(n):
-    return cached(shell(f"head -c {min(n, 128)}M {DATA} | b2sum"))
+    return cached(shell(f"busybox head -c {min(n, 128) << 20} {DATA} | busybox crc32"))
 
 
-@kind("frozen", "cache.cold", "ruby", 16, touches=("readahead",))
+@kind("frozen", "cache.cold", "luajit", 16, touches=("readahead",))
 def _(n):
-    return cached(ruby(f"f = File.open('{DATA}'); {8 * min(n, 128)}.times {{ f.sysread(131072) }}"))
+    return cached(luajit(f"local fd, b = file('{DATA}'), ffi.new('char[262144]') for i = 1, {4 * min(n, 128)} do C.read(fd, b, 262144) end"))
 
 
-@kind("frozen", "cache.cold", "php", 16, touches=("readahead",))
+@kind("frozen", "cache.cold", "guile", 16, touches=("readahead",))
 def _(n):
-    return cached(php(f"$s = file_get_contents('{DATA}', false, null, 0, {min(n, 128)} << 20);"))
+    text = f"(use-modules (rnrs io ports)) (define p (open-file \"{DATA}\" \"rb\")) (do ((i 0 (+ i 1))) ((= i {16 * min(n, 128)})) (get-bytevector-n p 65536))"
+    return cached(guile(text))
 
 
 # Files and devices.
 
 
-@kind("frozen", "readahead.reduced", "ruby", 16, touches=("readahead",))
+@kind("frozen", "readahead.reduced", "luajit", 16, touches=("readahead",))
 def _(n):
-    line = ruby(f"f = File.open('{DATA}'); {32 * min(n, 128)}.times {{ f.sysread(32768) }}")
+    line = luajit(f"local fd, b = file('{DATA}'), ffi.new('char[49152]') for i = 1, {20 * min(n, 128)} do C.read(fd, b, 49152) end")
     return toggled(line, f"{QUEUE}/read_ahead_kb", "1024", "16", before=DROP)
 
 
-@kind("frozen", "readahead.reduced", "b2sum", 16, touches=("readahead",))
+@kind("frozen", "readahead.reduced", "busybox", 16, touches=("readahead",))
 def _(n):
-    return toggled(shell(f"head -c {min(n, 128)}M {DATA} | b2sum"), f"{QUEUE}/read_ahead_kb", "4096", "32", before=DROP)
+    line = ["busybox", "dd", f"if={DATA}", "of=/dev/null", "bs=16k", f"count={64 * min(n, 128)}"]
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "16", before=DROP)
 
 
-@kind("frozen", "readahead.reduced", "lua", 16, touches=("readahead",))
+@kind("frozen", "readahead.reduced", "pypy", 16, touches=("readahead",))
 def _(n):
-    line = lua(f"local f = io.open('{DATA}') for i = 1, {16 * min(n, 128)} do f:read(65536) end")
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "512", "16", before=DROP)
+    line = pypy(f"f = open('{DATA}', 'rb', buffering=0)\nfor i in range({8 * min(n, 128)}): f.read(131072)")
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "4096", "64", before=DROP)
 
 
-@kind("frozen", "readahead.lost", "ruby", 8, touches=("readahead",))
+@kind("frozen", "readahead.lost", "luajit", 8, touches=("readahead",))
 def _(n):
-    text = f"f = File.open('{DATA}'); f.advise(:ADVICE); {32 * min(n, 128)}.times {{ f.sysread(32768) }}"
-    return programs(*(ruby(text.replace("ADVICE", advice)) for advice in ("normal", "random")), before=DROP)
+    text = f"local fd, b = file('{DATA}'), ffi.new('char[16384]') C.posix_fadvise(fd, 0, 0, ADVICE) for i = 1, {64 * min(n, 128)} do C.read(fd, b, 16384) end"
+    return either(luajit, text, "ADVICE", (2, 1), before=DROP)
 
 
-@kind("frozen", "io.smaller_requests", "ruby", 16)
+@kind("frozen", "readahead.lost", "pypy", 8, touches=("readahead",))
 def _(n):
-    return programs(*(ruby(f"f = File.open('{DATA}'); {(min(n, 128) << 20) // bs}.times {{ f.sysread({bs}) }}") for bs in (1 << 19, 1024)))
+    # Blocks of a file in sequence, and the same blocks in another order.
+    blocks = 64 * min(n, 128)
+    text = f"import os, random\nf = os.open('{DATA}', os.O_RDONLY)\nblocks = list(range({blocks}))\nif ORDER: random.Random(1).shuffle(blocks)\nfor i in blocks: os.pread(f, 16384, i * 16384)"
+    return either(pypy, text, "ORDER", (0, 1), before=DROP)
 
 
-@kind("frozen", "io.smaller_requests", "php", 16)
+@kind("frozen", "io.smaller_requests", "luajit", 16)
 def _(n):
-    text = "$f = fopen('{data}', 'r'); stream_set_read_buffer($f, 0); for ($i = 0; $i < {count}; $i++) fread($f, {bs});"
-    return programs(*(php(text.replace("{data}", DATA).replace("{count}", str((min(n, 128) << 20) // bs)).replace("{bs}", str(bs))) for bs in (1 << 18, 2048)))
+    text = f"local fd, b = file('{DATA}'), ffi.new('char[524288]') for i = 1, {min(n, 128) << 20} / BS do C.read(fd, b, BS) end"
+    return either(luajit, text, "BS", (1 << 19, 1024))
 
 
-@kind("frozen", "io.smaller_requests", "ruby-write", 16)
+@kind("frozen", "io.smaller_requests", "busybox", 16)
 def _(n):
-    text = "f = File.open('{dir}/rb.data', 'r+') rescue f = File.open('{dir}/rb.data', 'w'); b = 'x' * BS; COUNT.times { f.syswrite(b) }"
-    return programs(*(ruby(text.replace("BS", str(bs)).replace("COUNT", str((n << 20) // bs))) for bs in (1 << 18, 512)))
+    return programs(*(["busybox", "dd", f"if={DATA}", "of=/dev/null", f"bs={bs}", f"count={(min(n, 128) << 20) // bs}"] for bs in (1 << 18, 512)))
 
 
-@kind("frozen", "io.direct", "dd-write", 16)
+@kind("frozen", "io.smaller_requests", "luajit-write", 16)
 def _(n):
-    line = ["dd", "if=/dev/zero", "of={dir}/dd.data", "bs=64k", f"count={16 * n}", "conv=notrunc"]
-    return programs(line, [*line, "oflag=direct"])
+    text = f"local fd, b = file('{{dir}}/lj.data', 66), ffi.new('char[262144]') for i = 1, {n << 20} / BS do C.pwrite(fd, b, BS, (i - 1) * BS % 67108864) end"
+    return either(luajit, text, "BS", (1 << 18, 1024))
 
 
-@kind("frozen", "sync.more", "ruby", 50, touches=("dirty",))
+@kind("frozen", "io.direct", "luajit", 16)
 def _(n):
-    text = f"f = File.open('{{dir}}/rb.sync', 'w'); {n}.times {{ f.syswrite('x' * 6000); SYNC }}"
-    return programs(*(ruby(text.replace("SYNC", sync)) for sync in ("", "f.fsync")))
+    text = f"local fd, b = file('{DATA}', FLAGS), map(131072) for i = 1, {8 * min(n, 128)} do assert(C.read(fd, b, 131072) > 0) end"
+    return either(luajit, text, "FLAGS", (0, 0x4000))
 
 
-@kind("frozen", "sync.more", "php", 50, touches=("dirty",))
+@kind("frozen", "io.direct", "luajit-write", 16)
 def _(n):
-    text = f"$f = fopen('{{dir}}/php.sync', 'w'); for ($i = 0; $i < {n}; $i++) {{ fwrite($f, str_repeat('x', 4000)); SYNC }}"
-    return programs(*(php(text.replace("SYNC", sync)) for sync in ("", "fsync($f);")))
+    text = f"local fd, b = file('{{dir}}/lj.direct', FLAGS), map(32768) for i = 1, {32 * n} do assert(C.pwrite(fd, b, 32768, i % 2048 * 32768) > 0) end"
+    return either(luajit, text, "FLAGS", (66, 66 + 0x4000))
 
 
-@kind("frozen", "sync.more", "fio-fdatasync", 16, touches=("dirty",))
+@kind("frozen", "sync.more", "luajit", 50, touches=("dirty",))
 def _(n):
-    line = dict(filename="{dir}/fio.data", rw="randwrite", bs="8k", size="64m", io_size=f"{n * 64}k")
-    return programs(*(fio("w", **line, **sync) for sync in ({}, {"fdatasync": 4})))
+    text = f"local fd, b = file('{{dir}}/lj.sync', 66), ffi.new('char[12288]') for i = 1, {n} do C.write(fd, b, 12288) SYNC end"
+    return either(luajit, text, "SYNC", ("", "C.fsync(fd)"))
 
 
-@kind("frozen", "writeback.throttled", "ruby", 100, touches=("dirty",))
+@kind("frozen", "sync.more", "pypy", 50, touches=("dirty",))
 def _(n):
-    text = f"f = File.open('{{dir}}/rb.out', File::WRONLY | File::CREAT); b = 'x' * (1 << 19); {2 * n}.times {{ f.syswrite(b) }}"
-    return toggled(ruby(text), DIRTY, "4000000000", "5242880")
+    text = f"import os\nf = os.open('{{dir}}/pp.sync', os.O_RDWR | os.O_CREAT | FLAG)\nfor i in range({n}): os.pwrite(f, b'x' * 4096, i * 4096)"
+    return either(pypy, text, "FLAG", ("0", "os.O_DSYNC"))
 
 
-@kind("frozen", "writeback.throttled", "cp", 100, touches=("dirty",))
+@kind("frozen", "sync.more", "rsync", 20, touches=("dirty",))
 def _(n):
-    return toggled(shell(f"head -c {min(n, 2000)}M {{dir}}/large.data > {{dir}}/copy.out"), DIRTY, "4000000000", "8388608")
+    files = f"rm -rf {{dir}}/rs; mkdir -p {{dir}}/rs/from; cd {{dir}}/rs/from; head -c {n * 20000} ../../text.data | split -b 20000 -a 4; sync -f ."
+    return tuple(Side(["rsync", "-r", *options, "{dir}/rs/from", "{dir}/rs/to"], before=[["sh", "-c", files]]) for options in ([], ["--fsync"]))
 
 
-@kind("frozen", "cgroup.io_limit", "fio-rw", 4)
+@kind("frozen", "writeback.throttled", "luajit", 100, touches=("dirty",))
 def _(n):
-    mixed = fio("m", rw="randrw", bs="8k", size="64m", direct=1, io_size=f"{n}m")
-    return io_limited(mixed, 1200)
+    text = f"local fd, b = file('{{dir}}/lj.out', 66), ffi.new('char[1048576]') for i = 1, {n} do C.pwrite(fd, b, 1048576, i % 1000 * 1048576) end"
+    return toggled(luajit(text), DIRTY, "4000000000", "6291456")
 
 
-@kind("frozen", "block.queue_settings", "fio-bfq", 16)
+@kind("frozen", "writeback.throttled", "busybox", 100, touches=("dirty",))
 def _(n):
-    deep = fio("d", rw="randread", bs="4k", size="64m", io_size=f"{n}m", direct=1, iodepth=16, ioengine="libaio")
+    return toggled(["busybox", "dd", "if=/dev/zero", "of={dir}/bb.out", "bs=512k", f"count={2 * n}", "conv=notrunc"], DIRTY, "4000000000", "8388608")
+
+
+@kind("frozen", "cgroup.io_limit", "luajit", 4)
+def _(n):
+    text = f"local fd, b, at = file('{DATA}', 0x4000), map(4096), 1 for i = 1, {256 * n} do at = (at * 16807) % 2147483647 C.pread(fd, b, 4096, at % 32768 * 4096) end"
+    return io_limited(luajit(text), 1800)
+
+
+@kind("frozen", "cgroup.io_limit", "fio-write", 4)
+def _(n):
+    return io_limited(fio("w", rw="randwrite", bs="16k", size="64m", direct=1, io_size=f"{n}m"), 900)
+
+
+@kind("frozen", "block.queue_settings", "fio-write", 16)
+def _(n):
+    deep = fio("d", rw="randwrite", bs="4k", size="64m", io_size=f"{n}m", direct=1, iodepth=16, ioengine="libaio")
     return toggled(deep, f"{QUEUE}/scheduler", "none", "bfq")
 
 
-@kind("frozen", "mount.changed", "ruby", 200)
+@kind("frozen", "mount.changed", "luajit", 200)
 def _(n):
-    line = ruby(f"{n}.times {{ |i| File.write(\"{{mount}}/r#{{i % 30}}\", 'x' * 500) }}")
-    return remounted(line)
+    text = f"local b = ffi.new('char[700]') for i = 1, {n} do local fd = file('{{mount}}/l' .. i % 25, 66) C.write(fd, b, 700) C.close(fd) end"
+    return remounted(luajit(text))
 
 
-@kind("frozen", "mount.changed", "cp", 50)
+@kind("frozen", "mount.changed", "rsync", 50)
 def _(n):
-    line = shell(f"i=0; while [ $i -lt {n} ]; do echo $i > {{mount}}/c$((i % 20)); i=$((i+1)); done")
-    return remounted(line)
+    files = f"rm -rf {{mount}}/rs {{dir}}/rs2; mkdir {{dir}}/rs2; cd {{dir}}/rs2; head -c {n * 3000} ../text.data | split -b 3000 -a 5"
+    return tuple(Side(["rsync", "-r", "{dir}/rs2", "{mount}/rs"], before=[["mount", "-o", f"remount,{option}", "{mount}"], ["sh", "-c", files]]) for option in ("async", "sync"))
 
 
 # The processor.
 
 
-RUBY = ruby("s = 0; 35_000_000.times { |i| s += i & 7 }")
-LUA = lua("local s = 0 for i = 1, 180000000 do s = s + (i & 7) end")
-PHP = php("$s = 0; for ($i = 0; $i < 120000000; $i++) $s += $i & 7;")
-TCL = tcl("for {set i 0; set s 0} {$i < 12000000} {incr i} {incr s [expr {$i & 7}]}")
-B2SUM = shell("head -c 900M {dir}/large.data | b2sum")
-JQ = shell("jq -n '[range(600000) | {a: ., b: (. * 2 | tostring)}] | map(select(.a % 3 == 0)) | length'")
+LUAJIT = ["luajit", "-e", "local s = 0 for i = 1, 190000000 do s = s + i % 7 end"]
+SBCL = sbcl("(let ((s 0)) (declare (fixnum s)) (dotimes (i 1200000000) (setf s (logand (+ s i) 1048575))) (print s))")
+PYPY = pypy("s = 0\nfor i in range(700000000): s = (s + i) & 1048575")
+GFORTH = gforth(": t 0 260000000 0 do i 7 and + loop drop ; t")
+GUILE = guile("(let loop ((i 0) (s 0)) (if (< i 6000000) (loop (+ i 1) (logand (+ s i) 1048575))))")
+PIGZ = shell("head -c 60M {dir}/text.data | pigz -p 1 -4 -c")
+SEVEN = shell("head -c 14M {dir}/text.data | 7z a -bd -mx=2 -mmt=1 -si -so -txz x")
+BROTLI = shell("head -c 40M {dir}/text.data | brotli -q 4 -c")
+GAWK = gawk("for (i = 0; i < 14000000; i++) s += i % 7")
 
-for _name, _line in (("ruby", RUBY), ("php", PHP), ("tcl", TCL), ("jq", JQ)):
+for _name, _line in (("luajit", LUAJIT), ("sbcl", SBCL), ("pypy", PYPY), ("7z", SEVEN)):
     kind("frozen", "cpu.quota", _name, dose=True)(quota(_line))
-for _name, _line in (("ruby", RUBY), ("lua", LUA), ("php", PHP), ("b2sum", B2SUM)):
+for _name, _line in (("gforth", GFORTH), ("guile", GUILE), ("pigz", PIGZ), ("brotli", BROTLI), ("gawk", GAWK)):
     kind("frozen", "cpu.neighbour", _name, dose=True)(neighbour(_line))
 
 
-@kind("frozen", "cpu.crowded", "ruby", 20, largest=90)
+@kind("frozen", "cpu.crowded", "pigz", 8, largest=60)
 def _(n):
-    line = ruby(f"2.times {{ fork {{ s = 0; {100_000 * n}.times {{ |i| s += i }} }} }}; Process.waitall")
+    line = shell(f"head -c {min(n, 300)}M {{dir}}/text.data | pigz -p 2 -4 -c")
     return Side(line), Side(line, prefix=["taskset", "-c", "1"])
 
 
-@kind("frozen", "cpu.crowded", "xargs", 8, largest=60)
+@kind("frozen", "cpu.crowded", "luajit", 20, largest=90)
 def _(n):
-    line = shell(f"seq {2 * n} | xargs -n 1 -P 2 sh -c 'head -c 4M {{dir}}/text.data | gzip -1 > /dev/null'")
-    return Side(line), Side(line, prefix=["taskset", "-c", "0"])
+    text = f"local c = C.fork() local s = 0 for i = 1, {10_000_000 * n} do s = s + i % 7 end if c == 0 then C._exit(0) end C.waitpid(c, nil, 0)"
+    return Side(luajit(text)), Side(luajit(text), prefix=["taskset", "-c", "0"])
 
 
-@kind("frozen", "call.dearer", "ruby", 100000)
+@kind("frozen", "call.dearer", "luajit", 100000)
 def _(n):
-    line = ruby(f"{n}.times {{ Process.ppid }}")
+    line = luajit(f"for i = 1, {n} do C.getppid() end")
     return programs(line, ["{work}", "exec", "filter=200", "--", *line])
 
 
-@kind("frozen", "call.dearer", "php", 100000)
+@kind("frozen", "call.dearer", "guile", 100000)
 def _(n):
-    line = php(f"for ($i = 0; $i < {n}; $i++) posix_getppid();")
-    return programs(line, ["{work}", "exec", "filter=120", "--", *line])
+    line = guile(f"(do ((i 0 (+ i 1))) ((= i {n})) (getppid))")
+    return programs(line, ["{work}", "exec", "filter=300", "--", *line])
 
 
-@kind("frozen", "program.changed", "built", 100)
+@kind("frozen", "program.changed", "library", 20)
 def _(n):
-    line = ["{dir}/built", "spin", f"ops={n}", "thread_us=1000"]
-    return tuple(Side(line, before=[["gcc", level, "-pthread", "-o", "{dir}/built", "{source}"]]) for level in ("-O2", "-O0"))
+    source = "unsigned f(unsigned n) { unsigned s = 1, i; for (i = 0; i < n; i++) s = s * 31 + (s >> 7); return s; }"
+    line = luajit(f"ffi.cdef[[unsigned f(unsigned);]] ffi.load('{{dir}}/libf.so').f({5_000_000 * n})")
+    return tuple(Side(line, before=[["sh", "-c", f"echo '{source}' | gcc {level} -shared -fPIC -x c -o {{dir}}/libf.so -"]]) for level in ("-O2", "-O0"))
+
+
+@kind("frozen", "program.changed", "checked", 20)
+def _(n):
+    source = "unsigned s = 1; int main(int c, char **v) { unsigned i, n = atoi(v[1]); static unsigned t[4096]; for (i = 0; i < n; i++) t[(s = s * 31 + t[i % 4096]) % 4096] += i; return 0; }"
+    line = ["{dir}/checked", str(2_000_000 * n)]
+    return tuple(Side(line, before=[["sh", "-c", f"echo '#include <stdlib.h>\n{source}' | gcc -O2 {more} -Wl,--build-id -x c -o {{dir}}/checked -"]])
+                 for more in ("", "-fsanitize=undefined,bounds -fno-sanitize-recover"))
 
 
 # More of the same work.
 
 
-@kind("frozen", "program.starts", "find", 60)
+@kind("frozen", "program.starts", "luajit", 60)
 def _(n):
-    # One program for all files, or one for each.
-    line = "find /usr/share/perl -type f | head -n {n} | xargs -n {each} wc -c > /dev/null"
-    return programs(*(shell(line.replace("{n}", str(n)).replace("{each}", str(each))) for each in (1000, 1)))
+    return either(luajit, "for i = 1, COUNT do os.execute('/bin/hostname > /dev/null') end", "COUNT", (3, n))
 
 
-@kind("frozen", "program.starts", "ruby", 60)
+@kind("frozen", "program.starts", "pypy", 60)
 def _(n):
-    return programs(*(ruby(f"{count}.times {{ `/bin/uname` }}") for count in (3, n)))
+    return either(pypy, "import subprocess\nfor i in range(COUNT): subprocess.call(['/usr/bin/nproc'], stdout=-3)", "COUNT", (3, n))
 
 
-@kind("frozen", "reads.more", "ruby", 32)
+@kind("frozen", "reads.more", "luajit", 32)
 def _(n):
-    return programs(*(ruby(f"f = File.open('{DATA}'); b = +''; {count}.times {{ f.seek(0); f.sysread(12 << 20, b) }}") for count in (1, n)))
-
-
-@kind("frozen", "reads.more", "php", 32)
-def _(n):
-    return programs(*(php(f"for ($i = 0; $i < {count}; $i++) {{ $s = file_get_contents('{DATA}', false, null, 0, 8 << 20); }}") for count in (1, n)))
+    text = f"local fd, b = file('{DATA}'), ffi.new('char[4194304]') for i = 1, COUNT do C.pread(fd, b, 4194304, 0) end"
+    return either(luajit, text, "COUNT", (2, 3 * n))
 
 
 # Causes that no rule knows.
 
 
-@kind("frozen", "", "strings", 100, components=("run.user",))
+@kind("frozen", "", "concat", 20, components=("run.user",))
 def _(n):
-    return programs(*(ruby(f"{count}.times {{ (1..4000).map(&:to_s).join(',').split(',').sort }}") for count in (1, n)))
+    return either(luajit, "for k = 1, COUNT do local t = {} for i = 1, 40000 do t[i] = tostring(i) end table.concat(t, ',') end", "COUNT", (1, n))
 
 
-@kind("frozen", "", "md5", 100, components=("run.user",))
+@kind("frozen", "", "bignum", 40, components=("run.user",))
 def _(n):
-    return programs(*(php(f"for ($i = 0; $i < {1000 * count}; $i++) md5('x' . $i);") for count in (1, n)))
+    return either(sbcl, "(dotimes (i COUNT) (let ((x 1)) (dotimes (k 900) (setf x (* x (+ k 3))))))", "COUNT", (1, n))
 
 
-@kind("frozen", "", "sort", 20, components=("run.user",))
+@kind("frozen", "", "assoc", 20, components=("run.user",))
 def _(n):
-    text = "local t = {} for k = 1, {n} do for i = 1, 20000 do t[i] = (i * 7919) % 20011 end table.sort(t) end"
-    return programs(*(lua(text.replace("{n}", str(count))) for count in (1, n)))
+    return either(guile, "(define l (iota 2000)) (do ((k 0 (+ k 1))) ((= k COUNT)) (do ((i 0 (+ i 1))) ((= i 60)) (memv (* i 33) l)))", "COUNT", (1, 40 * n))
 
 
-@kind("frozen", "", "jq", 20, components=("run.user",))
+@kind("frozen", "", "loop", 20, components=("run.user",))
 def _(n):
-    return programs(*(shell(f"jq -n '[range({2000 * count}) | tostring] | sort | length'") for count in (1, n)))
+    return either(gforth, ": t COUNT 0 do 200000 0 do i drop loop loop ; t", "COUNT", (1, 10 * n))
 
 
-@kind("frozen", "", "level", 4, components=("run.user",))
+@kind("frozen", "", "prove", 20, components=("run.user",))
 def _(n):
-    return programs(*(shell(f"head -c {n}M {{dir}}/text.data | gzip {level} > /dev/null") for level in ("-1", "-9")))
+    return either(prolog, "forall(between(1, COUNT, _), (numlist(1, 20000, L), sum_list(L, _), reverse(L, _)))", "COUNT", (1, n))
 
 
-@kind("frozen", "", "index", 20, components=("run.user",))
+@kind("frozen", "", "gsub", 20, components=("run.user",))
 def _(n):
-    text = "CREATE TABLE t(a, b); INDEX " + rows(2000 * n) + "INSERT INTO t SELECT i * 7919 % 100003, hex(i) FROM c;"
-    return programs(*(sqlite(text.replace("INDEX", index)) for index in ("", "CREATE INDEX j ON t(a); CREATE INDEX k ON t(b);")))
+    return either(gawk, 'for (k = 0; k < COUNT; k++) { s = sprintf("%3000s", "x"); gsub(/ /, "ab", s); gsub(/ab+/, "c", s) }', "COUNT", (1, 20 * n))
 
 
-@kind("frozen", "", "bandwidth", 20, components=("run.user",), touches=("thp",))
+@kind("frozen", "", "quality", 2, components=("run.user",))
 def _(n):
-    text = "a = bytearray(8 << 20); b = bytearray(8 << 20)\nfor i in range(%d): a[:] = b"
-    return programs(python(text % 1), python(text % n))
+    return programs(*(shell(f"head -c {n}M {{dir}}/text.data | brotli -q {level} -c") for level in (1, 7)))
 
 
-@kind("frozen", "", "yield", 20000, components=("run.call.entry", "run.task.", "run.user"))
+@kind("frozen", "", "lz4-level", 8, components=("run.user",))
 def _(n):
-    text = "import os\nfor i in range(%d): os.sched_yield()"
-    return programs(python(text % 10), python(text % n))
+    return programs(*(shell(f"head -c {min(n, 50)}M {{dir}}/text.data | lz4 -{level} -c") for level in (1, 9)))
 
 
-@kind("frozen", "", "mkdir", 500, components=("run.file.", "off.journal"))
+@kind("frozen", "", "dict", 20, components=("run.user",))
 def _(n):
-    return programs(*(ruby(f"{count}.times {{ Dir.mkdir('{{dir}}/rd'); Dir.rmdir('{{dir}}/rd') }}") for count in (2, n)))
+    return either(pypy, "for k in range(COUNT): d = {}; [d.__setitem__(i * 7919 % 10007, i) for i in range(60000)]", "COUNT", (1, 4 * n))
 
 
-@kind("frozen", "", "symlink", 1000, components=("run.file.", "off.journal"))
+@kind("frozen", "", "dup", 20000, components=("run.file.", "run.user", "run.call.entry"))
 def _(n):
-    text = "for my $i (1 .. COUNT) { symlink '/x', '{dir}/ln'; readlink '{dir}/ln'; unlink '{dir}/ln'; }"
-    return programs(*(perl(text.replace("COUNT", str(count))) for count in (2, n)))
+    return either(pypy, "import os\nfor i in range(COUNT): os.close(os.dup(1))", "COUNT", (10, n))
 
 
-@kind("frozen", "", "xattr", 1000, components=("run.file.", "off.journal"))
+@kind("frozen", "", "access", 20000, components=("run.file.", "run.user", "run.call.entry"))
 def _(n):
-    text = "import os\nopen('{dir}/xa', 'w')\nfor i in range(%d): os.setxattr('{dir}/xa', 'user.a', b'%%d' %% (i %% 9))"
-    return programs(python(text % 2), python(text % n))
+    return either(pypy, "import os\nfor i in range(COUNT): os.access('/usr/share/doc/bash/copyright', os.R_OK)", "COUNT", (10, n))
 
 
-@kind("frozen", "", "missing", 5000, components=("run.file.", "run.user"))
+@kind("frozen", "", "fallocate", 500, components=("run.file.", "off.journal"))
 def _(n):
-    return programs(*(php(f"for ($i = 0; $i < {count}; $i++) file_exists('/nowhere/' . $i);") for count in (5, n)))
+    text = "import os\nf = os.open('{dir}/fa', os.O_RDWR | os.O_CREAT)\nfor i in range(COUNT): os.posix_fallocate(f, 0, 1 << 20); os.ftruncate(f, 0)"
+    return either(pypy, text, "COUNT", (2, n))
 
 
-@kind("frozen", "", "stream", 20, components=("run.network", "ready.", "off.dependent", "idle", "run.interrupt"))
+@kind("frozen", "", "link", 1000, components=("run.file.", "off.journal"))
 def _(n):
-    text = ("require 'socket'; s = TCPServer.new('127.0.0.1', 0); p = fork {{ c = TCPSocket.new('127.0.0.1', s.addr[1]); b = 'x' * 65536; "
-            "{count}.times {{ c.write(b) }}; c.close }}; c = s.accept; while c.read(65536); end; Process.wait(p)")
-    return programs(*(ruby(text.format(count=count)) for count in (2, 20 * n)))
+    text = "import os\nopen('{dir}/la', 'w').close()\nfor i in range(COUNT): os.link('{dir}/la', '{dir}/lb'); os.unlink('{dir}/lb')"
+    return either(pypy, text, "COUNT", (2, n))
 
 
-@kind("frozen", "", "pipe-self", 4000, components=("run.task.pipe", "run.task.", "run.file.call", "run.call.entry", "run.user"))
+@kind("frozen", "", "utime", 2000, components=("run.file.", "off.journal"))
 def _(n):
-    return programs(*(ruby(f"r, w = IO.pipe; b = 'x' * 64; {count}.times {{ w.syswrite(b); r.sysread(64) }}") for count in (10, n)))
+    text = "import os\nopen('{dir}/ut', 'w').close()\nfor i in range(COUNT): os.utime('{dir}/ut', (i, i))"
+    return either(pypy, text, "COUNT", (2, n))
 
 
-@kind("frozen", "", "threads", 500, components=("run.task.", "run.user", "ready.", "run.space.", "idle", "off.dependent"))
+@kind("frozen", "", "children", 100, components=("run.task.", "run.space.", "run.fault.", "run.memory.", "off.dependent"), also=("fork.copies",))
 def _(n):
-    text = "import threading\nfor i in range(%d):\n t = threading.Thread(target=int)\n t.start()\n t.join()"
-    return programs(python(text % 5), python(text % n))
+    # Processes that start nothing and end.
+    return either(luajit, "for i = 1, COUNT do local c = C.fork() if c == 0 then C._exit(0) end C.waitpid(c, nil, 0) end", "COUNT", (2, n))
 
 
-@kind("frozen", "", "naps", 50, components=("idle", "off.timer"))
+@kind("frozen", "", "unix-socket", 2000, components=("run.network", "run.file.", "run.user", "run.call.entry", "run.other"))
 def _(n):
-    return programs(*(ruby(f"{count}.times {{ sleep 0.002 }}") for count in (1, n)))
+    text = ("import socket, os\ns = socket.socket(socket.AF_UNIX); p = '\\0zoo%d' % os.getpid(); s.bind(p); s.listen(8)\n"
+            "for i in range(COUNT):\n c = socket.socket(socket.AF_UNIX); c.connect(p); a, _ = s.accept(); a.close(); c.close()")
+    return either(pypy, text, "COUNT", (5, n))
 
 
-@kind("frozen", "", "flock", 4000, components=("run.file.", "run.task.", "run.user", "run.call.entry"))
+@kind("frozen", "", "connect", 500, components=("run.network", "run.interrupt", "run.file.", "run.user"))
 def _(n):
-    text = "open F, '>', '{dir}/fl'; for my $i (1 .. COUNT) { flock F, 2; flock F, 8; }"
-    return programs(*(perl(text.replace("COUNT", str(count))) for count in (5, n)))
+    text = ("import socket\ns = socket.create_server(('127.0.0.1', 0))\n"
+            "for i in range(COUNT):\n c = socket.create_connection(s.getsockname()); a, _ = s.accept(); a.close(); c.close()")
+    return either(pypy, text, "COUNT", (5, n))
 
 
-@kind("frozen", "", "mapped-write", 4, components=("run.fault.", "run.file.", "run.memory."))
+@kind("frozen", "", "memcached", 2000, components=("run.network", "ready.", "run.task.", "off.dependent", "run.interrupt", "run.user", "idle"))
 def _(n):
-    text = ("import mmap\nf = open('{dir}/mw', 'w+b')\nf.truncate(16 << 20)\nm = mmap.mmap(f.fileno(), 16 << 20)\nfor i in range(%d):\n"
-            " m[::4096] = bytes(4096)\n m.flush()")
-    return programs(python(text % 1), python(text % n))
+    text = ("import socket, subprocess, time, os\np = subprocess.Popen(['memcached', '-u', 'root', '-p', '0', '-s', '{dir}/mc.sock', '-t', '1'])\n"
+            "s = socket.socket(socket.AF_UNIX)\nfor i in range(200):\n try: s.connect('{dir}/mc.sock'); break\n except OSError: time.sleep(0.02)\n"
+            "for i in range(COUNT): s.sendall(b'set k%d 0 0 3\\r\\nabc\\r\\n' % (i % 100)); s.recv(100)\np.kill(); p.wait()")
+    return either(python, text, "COUNT", (5, n))
 
 
-@kind("frozen", "", "truncate", 1000, components=("run.file.", "off.journal"))
+LUAJIT_QUEUE = ("ffi.cdef[[int msgget(int, int); int msgsnd(int, const void *, size_t, int); long msgrcv(int, void *, size_t, long, int); "
+                "int msgctl(int, int, void *);]] local Q = ffi.C local q, b = Q.msgget(0, 950), ffi.new('long[16]', 1) ")
+
+
+@kind("frozen", "", "messages", 4000, components=("run.task.", "run.file.", "run.call.entry", "run.user", "run.other", "run.memory."))
 def _(n):
-    text = "f = open('{dir}/tr', 'wb', buffering=0)\nfor i in range(%d):\n f.truncate(1 << 20)\n f.truncate(0)"
-    return programs(python(text % 2), python(text % n))
+    text = LUAJIT_QUEUE + "for i = 1, COUNT do Q.msgsnd(q, b, 64, 0) Q.msgrcv(q, b, 64, 0, 0) end Q.msgctl(q, 0, nil)"
+    return either(luajit, text, "COUNT", (5, n))
 
 
-@kind("frozen", "", "generate", 20, components=("run.user",))
+@kind("frozen", "", "status", 500, components=("run.file.", "run.other", "run.user", "run.task."))
 def _(n):
-    sql = "SELECT sum(sqrt(i)) FROM generate_series(1, {rows}) i;"
-    return programs(*(psql(sql.replace("{rows}", str(count))) for count in (10, 5000 * n)))
+    return either(pypy, "for i in range(COUNT): open('/proc/self/status').read(); open('/proc/stat').read()", "COUNT", (2, n))
 
 
-@kind("frozen", "", "rusage", 20000, components=("run.call.entry", "run.task.", "run.user", "run.other"))
+@kind("frozen", "", "sendfile", 20, components=("run.file.", "run.network", "run.task.pipe", "run.other", "run.memory."), also=("reads.more",))
 def _(n):
-    text = "import resource\nfor i in range(%d): resource.getrusage(resource.RUSAGE_SELF)"
-    return programs(python(text % 10), python(text % n))
+    text = (f"import os\na, b = os.open('{DATA}', os.O_RDONLY), os.open('{{dir}}/sf', os.O_RDWR | os.O_CREAT)\n"
+            "for i in range(COUNT): os.lseek(b, 0, 0); os.sendfile(b, a, 0, 4 << 20)")
+    return either(pypy, text, "COUNT", (1, n))
 
 
-@kind("frozen", "", "smaps", 100, components=("run.file.", "run.space.", "run.other", "run.user"))
+@kind("frozen", "", "waits", 50, components=("idle", "off.timer"))
 def _(n):
-    text = "for i in range(%d): open('/proc/self/smaps').read()"
-    return programs(python(text % 2), python(text % n))
-
-
-@kind("frozen", "", "script", 1000, components=("run.user",))
-def _(n):
-    # As many calls of a server; each does more.
-    calls = 'redis-cli -s {dir}/redis.sock -r 50 eval "local s = 0 for i = 1, COUNT do s = s + i end return s" 0'
-    return programs(*(by_redis(calls.replace("COUNT", str(count))) for count in (10, 100 * n)))
+    return either(luajit, "for i = 1, COUNT do C.usleep(1500) end", "COUNT", (1, n))

@@ -10,7 +10,8 @@ three harmless differences, and which side they are on. `make` first measures, w
 that is asked for. A case is 8 runs of each side, in turns, and as many more as show the loss in nine of ten cases if runs vary as the
 first ones do; then 8 more at a time, up to 30, while `compare` shows no difference. Where more than 30 would be needed it is no case of
 this machine, whatever rules would say of it. A case counts with the size that its recorded runs lost: what loses when it runs alone may
-lose nothing when it is recorded.
+lose nothing when it is recorded. `make` goes on where it was stopped; what was no case is not tried again, unless its file `failed`
+is removed.
 
 Analysis sees base and test and nothing else: the truth is hidden from it by a mount. `ablate` hides the settings of cases with
 known causes (their cause is still to be named, as correlated at most), and plants settings that differ beside losses of another
@@ -168,9 +169,20 @@ def sides_of(zoo, drawn, amount, filler_ms):
 
 def record(zoo, drawn):
     folder = zoo.folder / "cases" / drawn.folder
-    if (folder / "done").exists():
+    if (folder / "done").exists() or (folder / "failed").exists():
         return False
     shutil.rmtree(folder, ignore_errors=True)
+    try:
+        recorded(zoo, drawn, folder)
+    except RuntimeError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "failed").write_text(f"{error}\n")
+        raise
+    return True
+
+
+def recorded(zoo, drawn, folder):
     with zoo.left_as_found():
         amount, filler_ms, loss_pct = calibrated(zoo, drawn)
         if loss_pct < LEAST_PCT * (drawn.size > 0):
@@ -186,7 +198,6 @@ def record(zoo, drawn):
     truth = drawn.truth(amount, round(filler_ms), loss_pct, recorded_pct(folder) if drawn.size else 0)
     (zoo.folder / "truth" / f"{drawn.folder}.json").write_text(json.dumps(truth | {"runs": runs}))
     (folder / "done").touch()
-    return True
 
 
 def make(pagelab, folder, part, seed, counts):

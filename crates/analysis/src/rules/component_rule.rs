@@ -10,6 +10,7 @@ use super::effect::{self, ACCOUNT, Cost, OfRun};
 use super::evidence::SideEvidence;
 use super::finding::{Effect, Fix, Number, Reach, SettingSubject};
 use super::lever::{Lever, changed_setting};
+use super::more_work;
 use super::quantity::{Change, Quantity, Sign, amount};
 use super::restore;
 use super::scene::Scene;
@@ -37,6 +38,9 @@ pub(crate) enum NeedsLever {
     AlwaysUnless(&'static Sign),
     /// Without one the chain has a hole: the cause is no more than correlated.
     ForMechanism,
+    /// Without one, and where other work rises as well, the cause may be a part of more work: it is no more than correlated unless it
+    /// explains most of the loss.
+    UnlessMoreWork(&'static [Sign]),
     /// The signs tell the cause: the program, or the state of the host, can bring it about as well.
     Never,
 }
@@ -123,6 +127,10 @@ impl Rule for ComponentRule {
             Some(_) => effect::material_link(scene, effect, None, &mut chain),
             None => lone_link(effect, &mut chain),
         };
+        if let (NeedsLever::UnlessMoreWork(others), None) = (self.needs_lever, &setting) {
+            let share = effect.as_ref().map_or(0.0, |effect| effect.share);
+            chain.doubts(more_work::doubt(scene, others, share));
+        }
         chain.close(scene, |scene| self.parts(scene, def, setting, effect))
     }
 }
@@ -138,6 +146,9 @@ impl ComponentRule {
         holds_if.extend(self.signs.iter().map(Sign::condition));
         match self.needs_lever {
             NeedsLever::Never => {}
+            NeedsLever::UnlessMoreWork(others) => {
+                holds_if.push(format!("{LEVER}, or {}", more_work::condition(others)));
+            }
             NeedsLever::AlwaysUnless(sign) => holds_if.push(format!("{LEVER}, or {}", sign.condition())),
             NeedsLever::Always | NeedsLever::ForMechanism => holds_if.push(LEVER.to_owned()),
         }
@@ -195,7 +206,8 @@ impl ComponentRule {
             (None, NeedsLever::Always | NeedsLever::AlwaysUnless(_) | NeedsLever::ForMechanism) => {
                 chain.doubt(format!("what brought it about: no setting that can is known to differ ({})", patterns()));
             }
-            (None, NeedsLever::Never) => {}
+            // Told when its share is known.
+            (None, NeedsLever::UnlessMoreWork(_) | NeedsLever::Never) => {}
         }
         found
     }
@@ -281,7 +293,7 @@ impl ComponentRule {
             }
         };
         let method = match self.part {
-            Part::All => "the components of the account in which it shows",
+            Part::All => effect::COMPONENTS,
             Part::MoreOf(_) => "more of its events, at the other side's price or the rise for each, whichever is less",
             Part::DearerBy(_) => "dearer events, as many as there were",
         };

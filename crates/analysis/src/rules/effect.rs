@@ -276,13 +276,22 @@ pub(crate) fn faults<'a>(
 /// The time of the components in which the cause shows, where every run tells it: also a profile of few samples a run says what part
 /// of the time on CPUs that is.
 fn by_account<'a>(scene: &Scene<'a>, about: &About) -> Option<Sampled<'a>> {
+    let of_run = account_time(scene, about)?;
+    let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
+    Some(Sampled { of_run, samples })
+}
+
+/// The time of the components in which the cause shows, where every run tells it.
+fn account_time<'a>(scene: &Scene<'a>, about: &About) -> Option<OfRun<'a, f64>> {
     let components = cause(about.cause)?.components;
     let of_run = move |run: &RunEvidence| run.account.as_ref()?.time_ns(components);
     let sides = [Some(scene.slow), scene.fast];
     let is_told = sides.into_iter().flatten().all(|side| side.runs.iter().all(|run| of_run(run).is_some()));
-    let samples = scene.slow.values(|run| Some(run.kernel_samples?.in_faults)).iter().sum();
-    is_told.then(|| Sampled { of_run: Box::new(of_run), samples })
+    is_told.then(|| Box::new(of_run) as OfRun<'a, f64>)
 }
+
+/// [`Cost::method`] of time that the account tells.
+pub(crate) const COMPONENTS: &str = "the components of the account in which it shows";
 
 /// [`Effect::resource`] of causes that cost time in the kernel.
 const KERNEL: &str = "kernel";
@@ -292,8 +301,12 @@ pub(crate) const ACCOUNT: &str = "account";
 /// [`Effect::resource`] of causes that cost waiting.
 const WAITING: &str = "waiting";
 
-/// The cost of the reads of `device`: the time off the CPU, and no more than the device took for them.
-pub(crate) fn reads(device: &str) -> Cost<'_> {
+/// The cost of the reads of `device`: the time of the components in which the cause shows; where that is not known, the time off the
+/// CPU, and no more than the device took for them. Time off the CPU also holds what a program waits for in a pipe.
+pub(crate) fn reads<'a>(scene: &Scene<'a>, about: &About, device: &'a str) -> Cost<'a> {
+    if let Some(of_run) = account_time(scene, about) {
+        return Cost { method: COMPONENTS, resource: ACCOUNT, of_run, bounds: None, samples: None, account: None };
+    }
     let of_run = move |run: &RunEvidence| {
         let waited = waiting_time(run)?;
         Some(match run.events("disk.read_ns", Some(device)) {

@@ -17,7 +17,8 @@ pub(crate) enum Worse {
     From(&'static [&'static str]),
     /// Any change.
     Any,
-    /// Another build id; one that is not there says nothing, and neither does when a file without one was written.
+    /// Another build id, or another hash of a file without one; one that is not there says nothing, and neither does when a file was
+    /// written.
     AnotherBuild,
     /// At least twice as many, and not only a few more.
     ManyMore,

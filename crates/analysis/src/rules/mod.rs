@@ -52,6 +52,7 @@ mod error_rate;
 pub mod evidence;
 mod finding;
 mod lever;
+mod more_work;
 mod policy;
 mod quantity;
 mod remedies;

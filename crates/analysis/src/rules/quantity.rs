@@ -18,6 +18,8 @@ pub(crate) enum Quantity {
     Faults(&'static str),
     /// Processes that recorded tasks forked, per unit of work. (`stat.forks` counts those of the whole host.)
     Forks,
+    /// Threads that recorded tasks started, per unit of work.
+    Threads,
     /// Programs that recorded tasks started, per unit of work.
     Execs,
     /// Time of components of the account, ns per unit of work.
@@ -45,6 +47,7 @@ impl Quantity {
             }
             Self::Faults(kind) => run.events_by_kind.faults.as_ref()?.get(*kind).copied(),
             Self::Forks => run.events_by_kind.forks,
+            Self::Threads => run.events_by_kind.threads,
             Self::Execs => run.events_by_kind.execs,
             Self::Time(names) => run.account.as_ref()?.time_ns(names),
             Self::CpuSpeed => run.cpu_speed,
@@ -57,7 +60,16 @@ impl Quantity {
 
     /// Whether the figure grows with the work done, so that it is taken per unit of work.
     pub(crate) const fn is_of_work(&self) -> bool {
-        matches!(self, Self::Events(_) | Self::Calls(_) | Self::Faults(_) | Self::Forks | Self::Execs | Self::Time(_))
+        matches!(
+            self,
+            Self::Events(_)
+                | Self::Calls(_)
+                | Self::Faults(_)
+                | Self::Forks
+                | Self::Threads
+                | Self::Execs
+                | Self::Time(_)
+        )
     }
 
     /// The figures of a side's runs.

@@ -1,7 +1,8 @@
 //! `program.*`: which builds of its program and libraries a process runs.
 //!
 //! Any user may map a file of theirs as code into a recorded process, so files are reached through the kernel's own links to what is
-//! mapped and not by their names, and of each only the beginning is read: linkers put the note with the build id there.
+//! mapped and not by their names, and of each only the beginning is read: linkers put the note with the build id there. A small file
+//! without one is known by its bytes.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,6 +16,7 @@ use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader as _};
 use pagelab_residency::maps;
 use pagelab_vocab::units::hexadecimal;
+use sha2::{Digest as _, Sha256};
 
 use super::Collector;
 use crate::files::{regular_behind, under};
@@ -24,12 +26,14 @@ const MOST: usize = 128;
 const LONGEST: Duration = Duration::from_millis(20);
 /// Bytes of a file that are read.
 const HEAD_BYTES: u64 = 64 << 10;
+/// Largest file without a build id of which all is read.
+const HASHED_BYTES: u64 = 4 << 20;
 
 pub(super) fn read(out: &mut Collector, pid: u32) {
     let until = Instant::now() + LONGEST;
     let folder = format!("/proc/{pid}");
     let exe = format!("{folder}/exe");
-    if let Some(id) = build_of(&under(out.root, &exe)) {
+    if let Some(id) = build_of(&under(out.root, &exe), until) {
         out.value("program.build_id", id, &exe);
     }
     let own = std::fs::read_link(under(out.root, &exe)).ok();
@@ -45,25 +49,37 @@ pub(super) fn read(out: &mut Collector, pid: u32) {
             continue;
         }
         let source = format!("{folder}/map_files/{:x}-{:x}", mapping.start, mapping.end);
-        if let Some(id) = build_of(&under(out.root, &source)) {
+        if let Some(id) = build_of(&under(out.root, &source), until) {
             out.value(format!("program.{path}.build_id"), id, &source);
         }
     }
 }
 
-/// The number that the linker gave the file behind a link of /proc; `SIZE bytes, written at SECONDS` of one that has none. None of a
-/// file that cannot be read, and of one without a name, such as what the recorder holds a command at before it runs.
-fn build_of(link: &Path) -> Option<String> {
+/// The number that the linker gave the file behind a link of /proc. Of a file without one SHA-256 of its bytes, or, if it is large or
+/// time is up, `SIZE bytes, written at SECONDS`. None of a file that cannot be read, and of one without a name, such as what the recorder
+/// holds a command at before it runs.
+fn build_of(link: &Path, until: Instant) -> Option<String> {
     let file = regular_behind(link)?;
-    let id = build_id(&file);
-    let without = || file.metadata().ok().map(|about| format!("{} bytes, written at {}", about.len(), about.mtime()));
-    id.or_else(without)
+    let about = file.metadata().ok()?;
+    let mut head = Vec::new();
+    (&file).take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let id = note_of::<FileHeader64<Endianness>>(&head).or_else(|| note_of::<FileHeader32<Endianness>>(&head));
+    let hash = || if about.len() <= HASHED_BYTES { hash_of(head, &file, until) } else { None };
+    id.or_else(hash).or_else(|| Some(format!("{} bytes, written at {}", about.len(), about.mtime())))
 }
 
-fn build_id(file: &File) -> Option<String> {
-    let mut head = Vec::new();
-    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    note_of::<FileHeader64<Endianness>>(&head).or_else(|| note_of::<FileHeader32<Endianness>>(&head))
+/// SHA-256 of `head` and of what follows it in the file; `None` when time is up.
+fn hash_of(mut part: Vec<u8>, mut rest: &File, until: Instant) -> Option<String> {
+    let mut hash = Sha256::new();
+    while !part.is_empty() {
+        if Instant::now() > until {
+            return None;
+        }
+        hash.update(&part);
+        part.clear();
+        rest.take(HEAD_BYTES).read_to_end(&mut part).ok()?;
+    }
+    Some(hexadecimal(&hash.finalize()))
 }
 
 /// The note NT_GNU_BUILD_ID of the segments whose notes lie within `head`.
@@ -106,6 +122,28 @@ mod tests {
         }
         assert!(told.iter().any(|(key, id)| key.contains("libc.so") && id.len() == 40), "{told:?}");
         assert!(!told.keys().any(|key| key.contains(&exe.display().to_string())), "its own file has one key: {told:?}");
+    }
+
+    /// The kernel's link to a file that is open.
+    fn link_of(file: &File) -> std::path::PathBuf {
+        use std::os::fd::AsRawFd as _;
+        format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+    }
+
+    #[test]
+    fn a_small_file_without_a_build_id_is_known_by_its_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        let soon = Instant::now() + Duration::from_secs(60);
+        std::fs::write(&path, vec![7_u8; 200_000]).expect("written");
+        let build = |until| build_of(&link_of(&File::open(&path).expect("open")), until).expect("a build");
+        let named = std::process::Command::new("sha256sum").arg(&path).output().expect("coreutils");
+        let id = build(soon);
+        assert!(String::from_utf8_lossy(&named.stdout).starts_with(&format!("{id} ")), "{id}");
+        let past = Instant::now().checked_sub(Duration::from_millis(1)).expect("the clock runs");
+        assert!(build(past).starts_with("200000 bytes, written at "), "time is up");
+        File::options().write(true).open(&path).expect("open").set_len(HASHED_BYTES + 1).expect("grown");
+        assert!(build(soon).starts_with("4194305 bytes, written at "), "too large to be read whole");
     }
 
     #[test]

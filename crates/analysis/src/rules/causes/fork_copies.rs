@@ -3,6 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::evidence::ON_PRESENT_PAGE;
 use crate::rules::finding::Reach;
+use crate::rules::more_work::{PROGRAMS, READS, THREADS, WRITES};
 use crate::rules::quantity::{Quantity, rises};
 
 /// The rule.
@@ -15,7 +16,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     part: Part::All,
     levers: &[],
-    needs_lever: NeedsLever::Never,
+    needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, THREADS, PROGRAMS]),
     refuters: &[],
     yields_to: &["ksm.separated", "program.starts"],
     remedies: &[

@@ -3,6 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
+use crate::rules::more_work::{PROCESSES, PROGRAMS, READS, THREADS, WRITES};
 use crate::rules::quantity::{Quantity, rises};
 
 /// The rule.
@@ -22,7 +23,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Lever { pattern: "env.TCMALLOC_<var>", worse: Worse::Any },
         Lever { pattern: "env.MIMALLOC_<var>", worse: Worse::Any },
     ],
-    needs_lever: NeedsLever::Never,
+    needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],
     yields_to: &["hugetlb.pool_exhausted", "memory.pinned", "program.starts"],
     remedies: &[

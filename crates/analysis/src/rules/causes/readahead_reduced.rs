@@ -132,7 +132,7 @@ impl Rule for ReadaheadReduced {
             same_bytes_link(scene, fast, &device, &mut chain);
         }
         cache_refuter(scene, &device, &mut chain);
-        let effect = effect::effect(scene, &effect::reads(&device));
+        let effect = effect::effect(scene, &effect::reads(scene, &ABOUT, &device));
         let effect = if scene.fast.is_some() {
             chain.supports(
                 told_times(scene, &device),

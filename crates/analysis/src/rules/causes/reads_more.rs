@@ -2,6 +2,7 @@
 
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
+use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, THREADS, WRITES};
 use crate::rules::quantity::{Quantity, rises};
 
 /// The rule.
@@ -14,7 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     part: Part::All,
     levers: &[],
-    needs_lever: NeedsLever::Never,
+    needs_lever: NeedsLever::UnlessMoreWork(&[WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],
     yields_to: &["io.smaller_requests"],
     remedies: &[

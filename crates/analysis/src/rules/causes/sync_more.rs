@@ -3,6 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
+use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, READS, THREADS, WRITES};
 use crate::rules::quantity::{Quantity, rises};
 
 /// The rule.
@@ -12,7 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[rises("flushes of the device", "", Quantity::Events(&["disk.flushes"]), 1.15)],
     part: Part::MoreOf(Quantity::Events(&["disk.flushes"])),
     levers: &[Lever { pattern: "sysctl.vm.dirty_expire_centisecs", worse: Worse::Lower }],
-    needs_lever: NeedsLever::Never,
+    needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],
     yields_to: &["mount.changed"],
     remedies: &[

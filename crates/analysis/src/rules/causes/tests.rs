@@ -9,7 +9,7 @@ use pagelab_vocab::causes::cause;
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
 use super::{DECLARED, RULES};
-use crate::rules::component_rule::{ComponentRule, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
 use crate::rules::consider;
 use crate::rules::evidence::{
     Account, Contrast, Events, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, is_of,
@@ -31,6 +31,7 @@ struct Side {
     calls: BTreeMap<String, f64>,
     faults: BTreeMap<String, f64>,
     forks: f64,
+    threads: f64,
     execs: f64,
     cpu_speed: f64,
     settings: BTreeMap<String, String>,
@@ -98,6 +99,7 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
             side.faults.insert(kind.to_owned(), amount);
         }
         Quantity::Forks => side.forks = amount,
+        Quantity::Threads => side.threads = amount,
         Quantity::Execs => side.execs = amount,
         Quantity::CpuSpeed => side.cpu_speed = amount,
         // What the scene makes of the times themselves.
@@ -140,7 +142,8 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
     slow.components.insert(other.to_owned(), 6e8 + loss * (1.0 - script.share));
     // Everything that any rule looks at is recorded, and the same on both sides.
     for all in DECLARED.iter().copied() {
-        for sign in all.signs.iter().chain(all.refuters.iter().map(|refuter| &refuter.sign)) {
+        let others = if let NeedsLever::UnlessMoreWork(others) = all.needs_lever { others } else { &[] };
+        for sign in all.signs.iter().chain(all.refuters.iter().map(|refuter| &refuter.sign)).chain(others) {
             if !matches!(sign.quantity, Quantity::Time(_) | Quantity::TimeRatio(..)) {
                 put(&mut fast, sign.quantity, script.others);
                 put(&mut slow, sign.quantity, script.others);
@@ -229,6 +232,7 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
             calls: Some(side.calls.clone()),
             faults: Some(side.faults.clone()),
             forks: Some(side.forks),
+            threads: Some(side.threads),
             execs: Some(side.execs),
         },
         ..RunEvidence::default()
@@ -475,4 +479,33 @@ fn cpus_that_were_as_fast_refute_a_lower_frequency() {
     slow.cpu_speed = fast.cpu_speed;
     let said = outcome(&consider(&evidence(&fast, &slow)), "cpu.frequency");
     assert!(said.contains("the CPUs were as fast"), "{said}");
+}
+
+/// A part of the loss is a cause of it only where the program does no more of anything else, or where a setting brought it about.
+#[test]
+fn a_part_of_more_work_of_every_kind_is_no_mechanism() {
+    let mut tried = 0;
+    for rule in rules() {
+        let NeedsLever::UnlessMoreWork(others) = rule.needs_lever else { continue };
+        tried += 1;
+        let confidence = |share: f64, other: Option<&Sign>| {
+            let (fast, mut slow) = sides(rule, Script { lever: false, share, ..HOLDS });
+            if let Some(other) = other {
+                put(&mut slow, other.quantity, 1.5 * HOLDS.others);
+            }
+            let found = consider(&evidence(&fast, &slow));
+            let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
+            own.map(|own| (own.confidence, own.not_looked_at.join("; ")))
+        };
+        for other in others {
+            let (said, why) = confidence(0.5, Some(other)).expect("found");
+            assert_eq!(said, Confidence::Correlated, "{} beside {}", rule.cause, other.what);
+            assert!(why.contains("more work of every kind") && why.contains(other.what), "{}: {why}", rule.cause);
+            let most = confidence(0.9, Some(other)).map(|found| found.0);
+            assert_eq!(most, Some(Confidence::Mechanism), "{} is most of the loss", rule.cause);
+        }
+        let alone = confidence(0.5, None).map(|found| found.0);
+        assert_eq!(alone, Some(Confidence::Mechanism), "{} with all else as it was", rule.cause);
+    }
+    assert!(tried >= 4);
 }

@@ -25,22 +25,33 @@ pub struct Events {
     pub faults: Option<BTreeMap<String, f64>>,
     /// Processes that recorded tasks forked in the measured time; `None` if lives of tasks were not recorded.
     pub forks: Option<f64>,
+    /// Threads that they started, likewise.
+    pub threads: Option<f64>,
     /// Programs that they started, likewise.
     pub execs: Option<f64>,
 }
 
-/// Forked processes, threads left out, and started programs.
-fn lives(recording: &Recording, window: Range<i64>) -> Result<Option<(f64, f64)>> {
-    let (mut forks, mut execs, mut is_recorded) = (0.0, 0.0, false);
+/// Lives of tasks that began in the measured time.
+#[derive(Clone, Copy, Default)]
+struct Lives {
+    processes: f64,
+    threads: f64,
+    programs: f64,
+}
+
+fn lives(recording: &Recording, window: Range<i64>) -> Result<Option<Lives>> {
+    let (mut lives, mut is_recorded) = (Lives::default(), false);
     recording.for_each::<TasksRow>(|row| {
         is_recorded = true;
         match row.op {
-            "fork" if row.tid == row.pid && window.contains(&row.ts) => forks += 1.0,
-            "exec" if window.contains(&row.ts) => execs += 1.0,
+            _ if !window.contains(&row.ts) => {}
+            "fork" if row.tid == row.pid => lives.processes += 1.0,
+            "fork" => lives.threads += 1.0,
+            "exec" => lives.programs += 1.0,
             _ => {}
         }
     })?;
-    Ok(is_recorded.then_some((forks, execs)))
+    Ok(is_recorded.then_some(lives))
 }
 
 /// Counts the events of a recording; calls within `window` only.
@@ -68,6 +79,12 @@ pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&M
             .into_iter()
             .collect()
     });
-    let (forks, execs) = lives(recording, window)?.unzip();
-    Ok(Events { calls: is_recorded.then_some(calls), faults, forks, execs })
+    let lives = lives(recording, window)?;
+    Ok(Events {
+        calls: is_recorded.then_some(calls),
+        faults,
+        forks: lives.map(|lives| lives.processes),
+        threads: lives.map(|lives| lives.threads),
+        execs: lives.map(|lives| lives.programs),
+    })
 }
