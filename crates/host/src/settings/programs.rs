@@ -69,7 +69,7 @@ fn build_of(link: &Path, until: Instant) -> Option<String> {
 }
 
 /// SHA-256 of `head` and of what follows it in the file; `None` when time is up.
-fn hash_of(mut part: Vec<u8>, mut rest: &File, until: Instant) -> Option<String> {
+fn hash_of(mut part: Vec<u8>, rest: &File, until: Instant) -> Option<String> {
     let mut hash = Sha256::new();
     while !part.is_empty() {
         if Instant::now() > until {
@@ -134,7 +134,7 @@ mod tests {
     fn a_small_file_without_a_build_id_is_known_by_its_bytes() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("program");
-        let soon = Instant::now() + Duration::from_secs(60);
+        let soon = Instant::now() + Duration::from_mins(1);
         std::fs::write(&path, vec![7_u8; 200_000]).expect("written");
         let build = |until| build_of(&link_of(&File::open(&path).expect("open")), until).expect("a build");
         let named = std::process::Command::new("sha256sum").arg(&path).output().expect("coreutils");
