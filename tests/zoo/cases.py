@@ -63,6 +63,7 @@ LOCKDOWN = pathlib.Path("/sys/kernel/security/lockdown")
 LOCKED_DOWN = None if not LOCKDOWN.exists() else "[none]" not in LOCKDOWN.read_text()
 THP = "/sys/kernel/mm/transparent_hugepage"
 KSM = "/sys/kernel/mm/ksm"
+DIRTY = "/proc/sys/vm/dirty_bytes"
 QUEUE = "/sys/block/{disk}/queue"
 DATA = "{dir}/work.data"
 
@@ -153,7 +154,7 @@ def files():
     yield "sync.more", "write", *programs(work("write", ops=400, file=DATA + ".w", spin_us=3000), work("write", ops=400, file=DATA + ".w", spin_us=3000, sync=1))
     yield "sync.more", "fio", *programs(fio("w", rw="write", bs="16k", size="16m", fsync=64), fio("w", rw="write", bs="16k", size="16m", fsync=1))
     throttled = work("write", ops=900, file=DATA + ".w", spin_us=200, span=1 << 30)
-    yield "writeback.throttled", "write", *toggled(throttled, "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
+    yield "writeback.throttled", "write", *toggled(throttled, DIRTY, "4000000000", "4194304")
     beside = fio("hog", filename="{dir}/hog.data", rw="write", bs="1m", size="512m", direct=1, iodepth=4, ioengine="libaio", time_based=1, runtime=60)
     random = fio("r", rw="randread", bs="4k", size="64m", direct=1, io_size="24m")
     yield "writeback.in_the_way", "fio", Side(random), Side(random, beside=[beside]), ("device.slower",)

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 
-from cases import DATA, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio
+from cases import DATA, DIRTY, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio
 from kinds import LIBC, beside, protect, python, shell
 from zoo import HERE, Zoo
 
@@ -206,8 +206,7 @@ def files():
             " os.pwrite(f, b'x' * (1 << 20), i << 20)\n{begin} sum(range(60000))")
     begin = " c.sync_file_range(f, ctypes.c_int64(i << 20), ctypes.c_int64(1 << 20), 2)\n"
     plain, begun = (python(text.replace("{begin}", part)) for part in ("", begin))
-    dirty = "/proc/sys/vm/dirty_bytes"
-    free, held = ({dirty: value} for value in ("4000000000", "6291456"))
+    free, held = ({DIRTY: value} for value in ("4000000000", "6291456"))
     yield Trial("writeback.throttled", "begin the writing", Side(plain, settings=free), Side(plain, settings=held), Side(begun, settings=held))
     yield Trial("writeback.throttled", "allow more dirty", Side(plain, settings=free), Side(plain, settings=held),
                 Side(plain, settings=held, before=[["sh", "-c", "echo 20 > /proc/sys/vm/dirty_ratio"]]))

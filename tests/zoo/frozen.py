@@ -3,10 +3,8 @@
 They are run once when rules have changed. Whoever looks at a case of these to change a rule moves its kind to seen.py.
 """
 
-from cases import DATA, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled
-from kinds import beside, by_malloc, cached, kind, neighbour, python, quota, shell
-
-DIRTY = "/proc/sys/vm/dirty_bytes"
+from cases import DATA, DIRTY, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled
+from kinds import beside, by_malloc, cached, either, kind, neighbour, python, quota, shell
 
 # LuaJIT with functions of the C library.
 LUAJIT_LIBC = """local ffi = require('ffi') ffi.cdef[[
@@ -14,8 +12,8 @@ void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t); int
 void *memset(void *, int, size_t); void *malloc(size_t); void free(void *); int memfd_create(const char *, unsigned); int ftruncate(int, long);
 int fork(void); int kill(int, int); int waitpid(int, int *, int); int pause(void); void _exit(int); int usleep(unsigned); int getppid(void);
 int open(const char *, int, ...); int close(int); long read(int, void *, size_t); long pread(int, void *, size_t, long); long write(int, const void *, size_t);
-long pwrite(int, const void *, size_t, long); long lseek(int, long, int); int fsync(int); int posix_fadvise(int, long, long, int); ]]
-local C, MAX = ffi.C, 4096
+long pwrite(int, const void *, size_t, long); int fsync(int); int posix_fadvise(int, long, long, int); ]]
+local C = ffi.C
 local function map(bytes, flags, fd, at) return ffi.cast('char *', C.mmap(ffi.cast('void *', at or 0), bytes, 3, flags or 34, fd or -1, 0)) end
 local function file(path, flags) local fd = C.open(path, flags or 0, ffi.cast('int', 420)) assert(fd >= 0, path) return fd end
 """
@@ -47,11 +45,6 @@ def prolog(text):
 
 def gawk(text):
     return ["gawk", f"BEGIN {{ {text} }}"]
-
-
-def either(command, text, word, values, **more):
-    """A program whose text has one of two values in the place of `word`."""
-    return programs(*(command(text.replace(word, str(value))) for value in values), **more)
 
 
 # Memory.

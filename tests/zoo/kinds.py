@@ -10,7 +10,7 @@ These are the part `tuning`: what rules may be changed by. So are those of seen.
 
 import dataclasses
 
-from cases import DATA, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from cases import DATA, DIRTY, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
 
 
 @dataclasses.dataclass
@@ -91,6 +91,11 @@ def perl(text):
 
 def node(text):
     return ["node", "-e", text]
+
+
+def either(command, text, word, values, **more):
+    """A program whose text has one of two values in the place of `word`."""
+    return programs(*(command(text.replace(word, str(value))) for value in values), **more)
 
 
 def sqlite(text, file=":memory:"):
@@ -295,7 +300,7 @@ def _(n):
 def _(n):
     text = f"import os\nf = os.open('{DATA}', os.O_RDONLY)\nos.posix_fadvise(f, 0, 0, {{advice}})\nfor i in range({64 * min(n, 128)}): os.pread(f, 16384, i * 16384)"
     # 0 is POSIX_FADV_NORMAL, 1 POSIX_FADV_RANDOM.
-    return programs(*(python(text.replace("{advice}", advice)) for advice in ("0", "1")), before=DROP)
+    return either(python, text, "{advice}", ("0", "1"), before=DROP)
 
 
 @kind("tuning", "io.smaller_requests", "read", 32)
@@ -370,13 +375,13 @@ def _(n):
 
 @kind("tuning", "writeback.throttled", "write", 100, touches=("dirty",))
 def _(n):
-    return toggled(work("write", ops=n, file=DATA + ".w", span=1 << 30), "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
+    return toggled(work("write", ops=n, file=DATA + ".w", span=1 << 30), DIRTY, "4000000000", "4194304")
 
 
 @kind("tuning", "writeback.throttled", "dd", 100, touches=("dirty",))
 def _(n):
     line = ["dd", "if=/dev/zero", "of={dir}/dd.data", "bs=1M", f"count={n}", "conv=notrunc"]
-    return toggled(line, "/proc/sys/vm/dirty_bytes", "4000000000", "4194304")
+    return toggled(line, DIRTY, "4000000000", "4194304")
 
 
 @kind("tuning", "cgroup.io_limit", "fio", 4)

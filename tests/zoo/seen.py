@@ -2,8 +2,8 @@
 since, so they are for tuning, like those of kinds.py.
 """
 
-from cases import DATA, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
-from kinds import LIBC, beside, by_malloc, by_redis, cached, kind, neighbour, node, perl, protect, psql, python, quota, rows, shell, sqlite
+from cases import DATA, DIRTY, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from kinds import LIBC, beside, by_malloc, by_redis, cached, either, kind, neighbour, node, perl, protect, psql, python, quota, rows, shell, sqlite
 
 
 # Memory.
@@ -32,7 +32,7 @@ def _(n):
 @kind("tuning", "map.misaligned", "python", 50, touches=("thp",))
 def _(n):
     text = LIBC + f"for i in range({n}):\n p = c.mmap(0x200000000000 + {{shift}}, 4 << 20, 3, 34, -1, 0)\n c.memset(p, 1, 4 << 20)\n c.munmap(p, 4 << 20)"
-    return programs(*(python(text.replace("{shift}", shift)) for shift in ("0", "1048576")), settings={f"{THP}/enabled": "always"})
+    return either(python, text, "{shift}", ("0", "1048576"), settings={f"{THP}/enabled": "always"})
 
 
 @kind("tuning", "map.churn", "sqlite", 1000, touches=("malloc",))
@@ -132,7 +132,7 @@ def _(n):
 def _(n):
     text = (f"import os, mmap\nb = mmap.mmap(-1, 65536)\nf = os.open('{DATA}', os.O_RDONLY | {{flag}})\n"
             f"for i in range({16 * min(n, 128)}): os.preadv(f, [b], i * 65536)")
-    return programs(*(python(text.replace("{flag}", flag)) for flag in ("0", "os.O_DIRECT")))
+    return either(python, text, "{flag}", ("0", "os.O_DIRECT"))
 
 
 @kind("tuning", "io.direct", "fio-write", 16)
@@ -161,7 +161,7 @@ def _(n):
 @kind("tuning", "writeback.throttled", "python", 100, touches=("dirty",))
 def _(n):
     text = f"f = open('{{dir}}/py.data', 'r+b' if __import__('os').path.exists('{{dir}}/py.data') else 'wb', buffering=0)\nfor i in range({n}): f.write(b'x' * (1 << 20))"
-    return toggled(python(text), "/proc/sys/vm/dirty_bytes", "4000000000", "6291456")
+    return toggled(python(text), DIRTY, "4000000000", "6291456")
 
 
 @kind("tuning", "cgroup.io_limit", "python", 4)
@@ -296,7 +296,6 @@ def _(n):
 
 
 POOL = "/proc/sys/vm/nr_hugepages"
-DIRTY = "/proc/sys/vm/dirty_bytes"
 
 
 def ruby(text):
@@ -353,7 +352,7 @@ def _(n):
 @kind("tuning", "map.misaligned", "ruby", 50, touches=("thp",))
 def _(n):
     text = RUBY_LIBC + f"{n}.times {{ p = M.call(0x300000000000 + SHIFT, 8 << 20, 3, 34, -1, 0); S.call(p, 1, 8 << 20); U.call(p, 8 << 20) }}"
-    return programs(*(ruby(text.replace("SHIFT", shift)) for shift in ("0", "65536")), settings={f"{THP}/enabled": "always"})
+    return either(ruby, text, "SHIFT", ("0", "65536"), settings={f"{THP}/enabled": "always"})
 
 
 @kind("tuning", "map.churn", "ruby", 1000, touches=("malloc",))
@@ -370,14 +369,14 @@ def _(n):
 def _(n):
     text = (f"s = 'x' * (24 << 20); {n}.times {{ p = FORK; i = 0; while i < (24 << 20); s.setbyte(i, 1); i += 4096; end; "
             "if p then Process.kill(9, p); Process.wait(p) end }")
-    return programs(*(ruby(text.replace("FORK", fork)) for fork in ("nil", "fork { sleep }")), settings={f"{THP}/enabled": "never"})
+    return either(ruby, text, "FORK", ("nil", "fork { sleep }"), settings={f"{THP}/enabled": "never"})
 
 
 @kind("tuning", "fork.copies", "php", 5, touches=("thp",))
 def _(n):
     text = (f"$s = str_repeat('x', 20 << 20); for ($k = 0; $k < {n}; $k++) {{ $p = FORK; if ($p === 0) {{ while (true) sleep(9); }} "
             "for ($i = 0; $i < (20 << 20); $i += 4096) $s[$i] = 'y'; if ($p > 0) { posix_kill($p, 9); pcntl_wait($t); } }")
-    return programs(*(php(text.replace("FORK", fork)) for fork in ("-1", "pcntl_fork()")), settings={f"{THP}/enabled": "never"})
+    return either(php, text, "FORK", ("-1", "pcntl_fork()"), settings={f"{THP}/enabled": "never"})
 
 
 @kind("tuning", "tlb.shootdowns", "madvise", 3000)
@@ -401,7 +400,7 @@ def _(n):
 @kind("tuning", "memory.pinned", "ruby", 3)
 def _(n):
     text = RUBY_LIBC + f"{n}.times {{ p = M.call(0, 48 << 20, 3, 34, -1, 0); S.call(p, 1, 4096); LOCK U.call(p, 48 << 20) }}"
-    return programs(*(ruby(text.replace("LOCK", lock)) for lock in ("", "raise 'mlock' if L.call(p, 48 << 20) != 0;")))
+    return either(ruby, text, "LOCK", ("", "raise 'mlock' if L.call(p, 48 << 20) != 0;"))
 
 
 @kind("tuning", "hugetlb.pool_exhausted", "ruby", 5)
@@ -465,7 +464,7 @@ def _(n):
 @kind("tuning", "readahead.lost", "ruby", 8, touches=("readahead",))
 def _(n):
     text = f"f = File.open('{DATA}'); f.advise(:ADVICE); {32 * min(n, 128)}.times {{ f.sysread(32768) }}"
-    return programs(*(ruby(text.replace("ADVICE", advice)) for advice in ("normal", "random")), before=DROP)
+    return either(ruby, text, "ADVICE", ("normal", "random"), before=DROP)
 
 
 @kind("tuning", "io.smaller_requests", "ruby", 16)
@@ -494,13 +493,13 @@ def _(n):
 @kind("tuning", "sync.more", "ruby", 50, touches=("dirty",))
 def _(n):
     text = f"f = File.open('{{dir}}/rb.sync', 'w'); {n}.times {{ f.syswrite('x' * 6000); SYNC }}"
-    return programs(*(ruby(text.replace("SYNC", sync)) for sync in ("", "f.fsync")))
+    return either(ruby, text, "SYNC", ("", "f.fsync"))
 
 
 @kind("tuning", "sync.more", "php", 50, touches=("dirty",))
 def _(n):
     text = f"$f = fopen('{{dir}}/php.sync', 'w'); for ($i = 0; $i < {n}; $i++) {{ fwrite($f, str_repeat('x', 4000)); SYNC }}"
-    return programs(*(php(text.replace("SYNC", sync)) for sync in ("", "fsync($f);")))
+    return either(php, text, "SYNC", ("", "fsync($f);"))
 
 
 @kind("tuning", "sync.more", "fio-fdatasync", 16, touches=("dirty",))
@@ -622,7 +621,7 @@ def _(n):
 @kind("tuning", "", "sort", 20, components=("run.user",))
 def _(n):
     text = "local t = {} for k = 1, {n} do for i = 1, 20000 do t[i] = (i * 7919) % 20011 end table.sort(t) end"
-    return programs(*(lua(text.replace("{n}", str(count))) for count in (1, n)))
+    return either(lua, text, "{n}", (1, n))
 
 
 @kind("tuning", "", "jq", 20, components=("run.user",))
@@ -638,7 +637,7 @@ def _(n):
 @kind("tuning", "", "index", 20, components=("run.user",))
 def _(n):
     text = "CREATE TABLE t(a, b); INDEX " + rows(2000 * n) + "INSERT INTO t SELECT i * 7919 % 100003, hex(i) FROM c;"
-    return programs(*(sqlite(text.replace("INDEX", index)) for index in ("", "CREATE INDEX j ON t(a); CREATE INDEX k ON t(b);")))
+    return either(sqlite, text, "INDEX", ("", "CREATE INDEX j ON t(a); CREATE INDEX k ON t(b);"))
 
 
 @kind("tuning", "", "bandwidth", 20, components=("run.user",), touches=("thp",))
@@ -661,7 +660,7 @@ def _(n):
 @kind("tuning", "", "symlink", 1000, components=("run.file.", "off.journal"))
 def _(n):
     text = "for my $i (1 .. COUNT) { symlink '/x', '{dir}/ln'; readlink '{dir}/ln'; unlink '{dir}/ln'; }"
-    return programs(*(perl(text.replace("COUNT", str(count))) for count in (2, n)))
+    return either(perl, text, "COUNT", (2, n))
 
 
 @kind("tuning", "", "xattr", 1000, components=("run.file.", "off.journal"))
@@ -701,7 +700,7 @@ def _(n):
 @kind("tuning", "", "flock", 4000, components=("run.file.", "run.task.", "run.user", "run.call.entry"))
 def _(n):
     text = "open F, '>', '{dir}/fl'; for my $i (1 .. COUNT) { flock F, 2; flock F, 8; }"
-    return programs(*(perl(text.replace("COUNT", str(count))) for count in (5, n)))
+    return either(perl, text, "COUNT", (5, n))
 
 
 @kind("tuning", "", "mapped-write", 4, components=("run.fault.", "run.file.", "run.memory."))
@@ -720,7 +719,7 @@ def _(n):
 @kind("tuning", "", "generate", 20, components=("run.user",))
 def _(n):
     sql = "SELECT sum(sqrt(i)) FROM generate_series(1, {rows}) i;"
-    return programs(*(psql(sql.replace("{rows}", str(count))) for count in (10, 5000 * n)))
+    return either(psql, sql, "{rows}", (10, 5000 * n))
 
 
 @kind("tuning", "", "rusage", 20000, components=("run.call.entry", "run.task.", "run.user", "run.other"))
@@ -739,4 +738,4 @@ def _(n):
 def _(n):
     # As many calls of a server; each does more.
     calls = 'redis-cli -s {dir}/redis.sock -r 50 eval "local s = 0 for i = 1, COUNT do s = s + i end return s" 0'
-    return programs(*(by_redis(calls.replace("COUNT", str(count))) for count in (10, 100 * n)))
+    return either(by_redis, calls, "COUNT", (10, 100 * n))

@@ -175,7 +175,7 @@ def record(zoo, drawn):
         return False
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        recorded(zoo, drawn, folder)
+        record_runs(zoo, drawn, folder)
     except RuntimeError as error:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -184,7 +184,7 @@ def record(zoo, drawn):
     return True
 
 
-def recorded(zoo, drawn, folder):
+def record_runs(zoo, drawn, folder):
     with zoo.left_as_found():
         amount, filler_ms, loss_pct = calibrated(zoo, drawn)
         if loss_pct < LEAST_PCT * (drawn.size > 0):

@@ -13,8 +13,9 @@
 //!
 //! # Confidence
 //!
-//! * `correlated`: a link of the chain could not be seen, settings were not recorded, other work rose as well, the two sides ran different work, the
-//!   cause may come with one that explains several times as much, or there is no other side ([`crate::explain`]).
+//! * `correlated`: a link of the chain could not be seen, settings were not recorded, other work rose as well, the two sides
+//!   ran different work, the cause may come with one that explains several times as much, or there is no other side
+//!   ([`crate::explain`]).
 //! * `mechanism`: every link was seen, every refuter was looked for, and its share of the loss is 5 % or more at the
 //!   lower end of the interval.
 //! * `confirmed`: the setting was toggled in randomised blocks, the same work ran on both sides, and nothing else

@@ -78,8 +78,9 @@ pub(super) const CAUSES: &[CauseDef] = &[
         topics: &["process", "cpu"],
         settings: &["program.build_id", "program.<path>.build_id", "env.LD_PRELOAD", "env.LD_LIBRARY_PATH"],
         help: "The code that runs is not the same: the linker gave the program, or a library that it maps, another \
-               build id, or it is made of other bytes. It needs more time in code of the program itself. Which functions take it the profile of the \
-               comparison says. Time in the kernel that the new build asks for is not counted here.",
+               build id, or it is made of other bytes. It needs more time in code of the program itself. Which functions \
+               take it the profile of the comparison says. Time in the kernel that the new build asks for is not counted \
+               here.",
         event: EventCost::measured("operation"),
         components: &["run.user"],
     },
