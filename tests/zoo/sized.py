@@ -5,7 +5,7 @@
     tests/zoo/sized.py judge PAGELAB DIR                                 compares, and counts
     tests/zoo/sized.py ablate PAGELAB DIR                                the same, of changed copies; needs pyarrow
 
-PART is `tuning` (kinds.py, seen.py) or `frozen` (frozen.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
+PART is `tuning` (kinds.py, seen.py, seen_more.py) or `frozen` (frozen_*.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
 three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
 that is asked for. A case is 8 runs of each side, in turns, and as many more as show the loss in nine of ten cases if runs vary as the
 first ones do; then 8 more at a time, up to 30, while `compare` shows no difference. Where more than 30 would be needed it is no case of
@@ -28,9 +28,12 @@ import statistics
 import sys
 
 import decoys
-import frozen  # registers its kinds
+import frozen_open  # registers its kinds
+import frozen_programs  # the same
+import frozen_settings
 import kinds
-import seen  # the same
+import seen
+import seen_more
 from alike import interval
 from cases import Side
 from host import device_of
@@ -67,7 +70,9 @@ class Drawn:
         order = sorted(pool, key=lambda kind: (kind.cause, kind.workload))
         random.Random(f"{part}/{seed}/{what}/{number // len(order)}").shuffle(order)
         self.kind = order[number % len(order)]
-        sizes = [size for size in SIZES if size <= self.kind.largest]
+        # Of known causes the large ones are counted: of eight cases one is of the least size.
+        least = SIZES[1:] if what == "known" and part == "frozen" and number % 8 else SIZES
+        sizes = [size for size in least if size <= self.kind.largest]
         self.size = 0 if what == "clean" and number % 2 == 0 else draw.choice(sizes)
         self.what, self.number, self.draw = what, number, draw
         self.decoys = decoys.drawn(draw, self.kind, draw.choice([0, 1, 1, 2, 3]))

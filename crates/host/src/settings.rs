@@ -29,6 +29,7 @@ use pagelab_vocab::settings::{self as vocab, Form, Reading, Scope, SettingInfo};
 use serde::Serialize;
 
 use crate::files::{chosen, names, text, tidy, under};
+pub use programs::builds;
 
 /// One setting as it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 
 use pagelab_recording::tables::OffcpuRow;
@@ -312,6 +313,11 @@ pub trait Watcher {
 
     /// Appends its counts since it began; they go to `loss` and to the manifest.
     fn count(&self, _counts: &mut Vec<Count>) {}
+
+    /// The files that recorded tasks mapped code from, as far as it knows them and has them open, each with its path.
+    fn code_files(&self) -> Vec<(&[u8], &File)> {
+        Vec::new()
+    }
 
     /// Gives up a stream because recording costs too much: detaches what makes it. False if it cannot.
     fn shed(&mut self, _stream: Stream) -> bool {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pagelab_host::scheduling::step_back;
+use pagelab_host::settings;
 use pagelab_observe::bpf::{BpfWatcher, Event, TaskOp};
 use pagelab_observe::feed::Feed;
 use pagelab_observe::metrics::{Emit, Sampler};
@@ -25,7 +26,7 @@ use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
 use crate::process_settings::ProcessSettings;
-use crate::settings_rows::Rows;
+use crate::settings_rows::{self, Rows};
 use crate::subject::Subject;
 
 /// Nanoseconds since the epoch.
@@ -74,6 +75,15 @@ impl Recorder {
     /// What takes rows of settings now.
     pub(crate) fn setting_rows(&mut self) -> Rows<'_> {
         Rows { writer: &mut self.writer, own: &mut self.process_settings, ts: monotonic_ns() }
+    }
+
+    /// Writes which builds the recorded tasks ran.
+    pub(crate) fn write_builds(&mut self, options: &SessionOptions) {
+        if !options.target.is_started() {
+            return;
+        }
+        let builds = settings::builds(self.probes.all().flat_map(|watcher| watcher.code_files()));
+        settings_rows::write_builds(options, self.setting_rows(), &builds);
     }
 
     /// A recorder of the given probes.

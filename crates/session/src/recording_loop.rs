@@ -115,6 +115,7 @@ impl RecordingLoop<'_> {
         }
         first_task::note_end(recorder, subject);
         recorder.sample_all();
+        recorder.write_builds(options);
         settings_rows::write(options, recorder.setting_rows(), subject.pid(), "end");
         let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
         let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);

@@ -67,6 +67,21 @@ pub(crate) fn write_changed(options: &SessionOptions, mut rows: Rows<'_>, subjec
     }
 }
 
+/// Writes which builds of programs and libraries the recorded tasks ran, as far as it was not known at the start: of what a process loads
+/// later, and of its children's. They are rows of `start`, too: a build does not change while it runs.
+pub(crate) fn write_builds(options: &SessionOptions, mut rows: Rows<'_>, builds: &[Setting]) {
+    if !options.streams.contains(Stream::Settings) {
+        return;
+    }
+    for setting in builds {
+        // The command's own program has a key of its own.
+        let value = setting.value.as_deref();
+        if rows.own.differs(&setting.key, value) && rows.own.differs("program.build_id", value) {
+            rows.push("start", setting);
+        }
+    }
+}
+
 fn of(key: &str, value: Option<&str>) -> Setting {
     Setting { key: key.to_owned(), value: value.map(str::to_owned), source: String::new(), reason: None }
 }

@@ -1,6 +1,7 @@
 //! Settings whose change for the worse brings a cause about.
 
 use super::finding::{SettingSubject, SideName};
+use super::quantity::Sign;
 use super::scene::Scene;
 use pagelab_vocab::settings::{matches, parse_size};
 
@@ -9,6 +10,8 @@ use pagelab_vocab::settings::{matches, parse_size};
 pub(crate) enum Worse {
     /// A smaller amount; no limit (`max`) is the largest.
     Lower,
+    /// The same, and this is seen, without which the amount is never reached.
+    LowerWith(&'static Sign),
     /// A larger amount.
     Higher,
     /// One of these words on the slow side, and not on the other.
@@ -60,7 +63,7 @@ impl Lever {
         let amounts = || Some((amount(slow?)?, amount(fast?)?));
         let has = |value: Option<&str>, words: &[&str]| value.is_some_and(|value| has_word(value, words));
         match self.worse {
-            Worse::Lower => amounts().is_some_and(|(slow, fast)| slow < fast),
+            Worse::Lower | Worse::LowerWith(_) => amounts().is_some_and(|(slow, fast)| slow < fast),
             Worse::Higher => amounts().is_some_and(|(slow, fast)| slow > fast),
             Worse::To(words) => has(slow, words) && !has(fast, words),
             Worse::From(words) => has(fast, words) && !has(slow, words),
@@ -77,7 +80,11 @@ impl Lever {
 /// The first lever of which a setting differs for the worse, with that setting.
 pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<SettingSubject> {
     let contrast = scene.evidence.contrast.as_ref()?;
-    for lever in levers {
+    let is_reached = |lever: &&Lever| match lever.worse {
+        Worse::LowerWith(sign) => sign.is_seen(scene) == Some(true),
+        _ => true,
+    };
+    for lever in levers.iter().filter(is_reached) {
         for change in contrast.differing.iter().filter(|change| !change.follows && matches(lever.pattern, &change.key))
         {
             let (slow, fast) = match scene.slow.name {

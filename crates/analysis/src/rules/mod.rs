@@ -383,10 +383,12 @@ fn doubt_unread_settings(findings: &mut [Finding], scene: &Scene<'_>) {
 const COMPANION: f64 = 3.0;
 
 /// A cause that no setting brought about, beside one that explains several times as much, may be what comes with that: pages that are
-/// copied interrupt other CPUs, a program that is started another way begins with one exec more. It is no more than correlated.
+/// copied interrupt other CPUs, a program that is started another way begins with one exec more. It is no more than correlated. The
+/// other one is a mechanism, or has a setting that differs for the worse, whatever else is not known of it.
 pub(crate) fn doubt_companions(findings: &mut [Finding]) {
     let share = |finding: &Finding| finding.effect.as_ref().map_or(0.0, |effect| effect.share);
-    let sure = findings.iter().filter(|finding| finding.confidence >= Confidence::Mechanism);
+    let is_sure = |finding: &&Finding| finding.confidence >= Confidence::Mechanism || finding.setting.is_some();
+    let sure = findings.iter().filter(is_sure);
     let Some((main, main_share)) =
         sure.map(|finding| (finding.cause.clone(), share(finding))).max_by(|a, b| a.1.total_cmp(&b.1))
     else {

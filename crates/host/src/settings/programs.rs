@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use pagelab_residency::maps;
 use pagelab_vocab::units::hexadecimal;
 use sha2::{Digest as _, Sha256};
 
-use super::Collector;
+use super::{Collector, Setting};
 use crate::files::{regular_behind, under};
 
 /// Files that are looked at, and the time for it: the process is running its work meanwhile.
@@ -55,31 +55,63 @@ pub(super) fn read(out: &mut Collector, pid: u32) {
     }
 }
 
-/// The number that the linker gave the file behind a link of /proc. Of a file without one SHA-256 of its bytes, or, if it is large or
-/// time is up, `SIZE bytes, written at SECONDS`. None of a file that cannot be read, and of one without a name, such as what the recorder
-/// holds a command at before it runs.
+/// The builds of files that processes mapped code from, each with the path by which it was mapped: what a process loads after its start
+/// and what its children run are known to whoever follows mappings. As many are looked at, and for as long, as at a start.
+pub fn builds<'a>(files: impl IntoIterator<Item = (&'a [u8], &'a File)>) -> Vec<Setting> {
+    let until = Instant::now() + LONGEST;
+    let mut out = Collector::new(Path::new("/"));
+    for (path, file) in files.into_iter().take(MOST).take_while(|_| Instant::now() <= until) {
+        let path = String::from_utf8_lossy(path);
+        if let Some(id) = build_of_file(file, until) {
+            out.value(format!("program.{path}.build_id"), id, &path);
+        }
+    }
+    out.finish()
+}
+
+/// The build of the file behind a link of /proc. None of one without a name, such as what the recorder holds a command at before it runs.
 fn build_of(link: &Path, until: Instant) -> Option<String> {
-    let file = regular_behind(link)?;
+    build_of_file(&regular_behind(link)?, until)
+}
+
+/// The number that the linker gave a file. Of a file without one SHA-256 of its bytes, or, if it is large or time is up,
+/// `SIZE bytes, written at SECONDS`. None of a file that cannot be read.
+fn build_of_file(file: &File, until: Instant) -> Option<String> {
     let about = file.metadata().ok()?;
-    let mut head = Vec::new();
-    (&file).take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    let head = part_of(file, 0)?;
     let id = note_of::<FileHeader64<Endianness>>(&head).or_else(|| note_of::<FileHeader32<Endianness>>(&head));
-    let hash = || if about.len() <= HASHED_BYTES { hash_of(head, &file, until) } else { None };
+    let hash = || if about.len() <= HASHED_BYTES { hash_of(head, file, until) } else { None };
     id.or_else(hash).or_else(|| Some(format!("{} bytes, written at {}", about.len(), about.mtime())))
 }
 
 /// SHA-256 of `head` and of what follows it in the file; `None` when time is up.
-fn hash_of(mut part: Vec<u8>, rest: &File, until: Instant) -> Option<String> {
-    let mut hash = Sha256::new();
+fn hash_of(mut part: Vec<u8>, file: &File, until: Instant) -> Option<String> {
+    let (mut hash, mut offset) = (Sha256::new(), 0);
     while !part.is_empty() {
         if Instant::now() > until {
             return None;
         }
         hash.update(&part);
-        part.clear();
-        rest.take(HEAD_BYTES).read_to_end(&mut part).ok()?;
+        offset += part.len() as u64;
+        part = part_of(file, offset)?;
     }
     Some(hexadecimal(&hash.finalize()))
+}
+
+/// Bytes of a file from `offset`, empty at its end. Whoever shares the descriptor has a position of their own in it.
+fn part_of(file: &File, offset: u64) -> Option<Vec<u8>> {
+    let mut part = vec![0; HEAD_BYTES as usize];
+    let mut got = 0;
+    while got < part.len() {
+        match file.read_at(&mut part[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    part.truncate(got);
+    Some(part)
 }
 
 /// The note NT_GNU_BUILD_ID of the segments whose notes lie within `head`.
@@ -144,6 +176,20 @@ mod tests {
         assert!(build(past).starts_with("200000 bytes, written at "), "time is up");
         File::options().write(true).open(&path).expect("open").set_len(HASHED_BYTES + 1).expect("grown");
         assert!(build(soon).starts_with("4194305 bytes, written at "), "too large to be read whole");
+    }
+
+    #[test]
+    fn mapped_files_are_known_by_the_path_they_were_mapped_by() {
+        let (exe, own) = (File::open("/proc/self/exe").expect("open"), "/a/program".as_bytes());
+        let mut tail = exe.try_clone().expect("a descriptor");
+        std::io::Seek::seek(&mut tail, std::io::SeekFrom::End(0)).expect("moved");
+        let told = builds([(own, &exe), ("/its/end".as_bytes(), &tail)]);
+        let ids: Vec<_> = told.iter().map(|one| (one.key.as_str(), one.value.clone())).collect();
+        assert_eq!(
+            ids.iter().map(|(key, _)| *key).collect::<Vec<_>>(),
+            ["program./a/program.build_id", "program./its/end.build_id"]
+        );
+        assert!(ids[0].1.is_some() && ids[0].1 == ids[1].1, "where the descriptor stands is no matter: {ids:?}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod symbols;
 mod unwind;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -535,6 +536,11 @@ impl Stacks {
     /// Samples whose stack was known from an earlier sample without unwinding.
     pub fn hits(&self) -> u64 {
         self.unwinding.hits
+    }
+
+    /// The files that code is mapped from, as far as they are open, each with its path.
+    pub(crate) fn code_files(&self) -> Vec<(&[u8], &File)> {
+        self.modules.files().collect()
     }
 
     /// Looks up the names of all frames.

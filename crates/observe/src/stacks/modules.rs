@@ -145,6 +145,14 @@ impl Modules {
         self.push(Module::Jit(jit))
     }
 
+    /// The files of code that are open, each with its path.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&[u8], &File)> {
+        self.all.iter().filter_map(|module| match module {
+            Module::Elf(elf) => Some((elf.path.as_slice(), elf.file.as_ref()?)),
+            Module::Jit(_) => None,
+        })
+    }
+
     /// The bytes that may be read and kept of all files in which runtimes name code.
     pub(super) fn jit_budget(&self) -> &jit::Budget {
         &self.jit_budget

@@ -7,13 +7,17 @@ use super::{Companions, Form, SettingDef, settings};
 const SCHEDULER: Companions =
     Companions::Rewritten(&["block.<dev>.nr_requests", "block.<dev>.wbt_lat_usec", "block.<dev>.iosched.*"]);
 
+/// The scheduler works its depth for asynchronous requests out anew (blk_mq_update_nr_requests, block/blk-mq.c; dd_depth_updated,
+/// block/mq-deadline.c).
+const DEPTH: Companions = Companions::Rewritten(&["block.<dev>.iosched.async_depth"]);
+
 pub(super) const DEFS: &[SettingDef] = settings! {
     Host "block.<dev>.read_ahead_kb" at "/sys/block/<dev>/queue/read_ahead_kb", High ["readahead", "io", "fs"]
         : "KiB read ahead of a sequential reader of the page cache.";
     Host "block.<dev>.scheduler" at "/sys/block/<dev>/queue/scheduler", High ["io", "writeback"]
         { form: Form::Choice, companions: SCHEDULER } : "I/O scheduler.";
     Host "block.<dev>.nr_requests" at "/sys/block/<dev>/queue/nr_requests", Some ["io", "writeback"]
-        : "Requests that may wait in the scheduler.";
+        { companions: DEPTH } : "Requests that may wait in the scheduler.";
     Host "block.<dev>.max_sectors_kb" at "/sys/block/<dev>/queue/max_sectors_kb", Some ["io", "readahead"]
         : "Largest request that the kernel makes, KiB.";
     Host "block.<dev>.nomerges" at "/sys/block/<dev>/queue/nomerges", Some ["io"] : "0: neighbouring requests are merged; 1: only the cheap cases; 2: never.";

@@ -2,6 +2,16 @@
 
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
 use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, Sign, rises_to};
+
+/// Few requests hold back only who waits for one to be free, or has others wait for it (the workers of io_uring, unseen).
+const QUEUE_IS_FULL: Sign = rises_to(
+    "time waiting for room in the queue and for asynchronous I/O",
+    "ns",
+    Quantity::Time(&["off.block_queue", "off.async_io"]),
+    1.2,
+    1_000_000.0,
+);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -10,8 +20,9 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[],
     part: Part::All,
     levers: &[
-        Lever { pattern: "block.<dev>.nr_requests", worse: Worse::Lower },
+        Lever { pattern: "block.<dev>.nr_requests", worse: Worse::LowerWith(&QUEUE_IS_FULL) },
         Lever { pattern: "block.<dev>.scheduler", worse: Worse::Any },
+        Lever { pattern: "block.<dev>.max_sectors_kb", worse: Worse::Lower },
         Lever { pattern: "block.<dev>.nomerges", worse: Worse::Any },
         Lever { pattern: "block.<dev>.iosched.<name>", worse: Worse::Any },
         Lever { pattern: "block.<dev>.rq_affinity", worse: Worse::Any },

@@ -5,6 +5,9 @@ use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises, rises_to};
 
+/// Bytes of a run from which the hypervisor's work for a device is a part of the time that it takes.
+const MUCH_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
+
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "cpu.neighbour",
@@ -24,16 +27,36 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     needs_lever: NeedsLever::Never,
     // Beside others a program's tasks wait for each other, too, but not more than for the others.
-    refuters: &[Refuter {
-        sign: rises_to(
-            "the program's own tasks in the time waiting for a CPU",
-            "%",
-            Quantity::TimeRatio(&["ready.own"], &["ready.own", "ready.foreign", "run.stolen"]),
-            1.2,
-            0.5,
-        ),
-        means: "its own tasks have the CPUs",
-    }],
+    refuters: &[
+        Refuter {
+            sign: rises_to(
+                "the program's own tasks in the time waiting for a CPU",
+                "%",
+                Quantity::TimeRatio(&["ready.own"], &["ready.own", "ready.foreign", "run.stolen"]),
+                1.2,
+                0.5,
+            ),
+            unless: None,
+            means: "its own tasks have the CPUs",
+        },
+        Refuter {
+            sign: rises_to(
+                "bytes read from and written to devices",
+                "bytes",
+                Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]),
+                1.5,
+                MUCH_BYTES,
+            ),
+            unless: Some(rises_to(
+                "time waiting while other programs have the CPU, in parts of the time on CPUs,",
+                "%",
+                Quantity::TimeRatio(&["ready.foreign"], &["run."]),
+                1.2,
+                0.01,
+            )),
+            means: "the hypervisor works for the devices in time that it takes from these CPUs",
+        },
+    ],
     yields_to: &[],
     remedies: &[
         Remedy {

@@ -181,7 +181,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         }
         if let (true, Some(lever)) = (script.lever, rule.levers.first()) {
             let (good, bad) = match lever.worse {
-                Worse::Lower => ("1000", "10"),
+                Worse::Lower | Worse::LowerWith(_) => ("1000", "10"),
                 Worse::Higher => ("0", "1"),
                 Worse::To(words) => ("neither", words[0]),
                 Worse::From(words) => (words[0], "neither"),
@@ -436,20 +436,59 @@ fn more_small_requests_are_not_smaller_requests() {
     assert!(said.contains("more is read or written"), "{said}");
 }
 
-/// Pages that are copied interrupt other CPUs: what comes with a cause is no mechanism beside it.
+/// Pages that are copied interrupt other CPUs: what comes with a cause is no mechanism beside it, nor where only the other work that the
+/// sides ran keeps that from being one.
 #[test]
 fn a_companion_of_the_main_cause_is_no_mechanism() {
     let (mut fast, mut slow) = sides_of("ksm.separated");
     fast.components.insert("run.space.flush".to_owned(), 1e6);
     slow.components.insert("run.space.flush".to_owned(), 6e7);
     slow.metrics.insert(key("interrupts[TLB]"), 5000.0);
-    let found = consider(&evidence(&fast, &slow));
-    let of = |cause: &str| found.findings.iter().find(|finding| finding.cause == cause).expect("found");
-    assert_eq!(of("ksm.separated").confidence, Confidence::Mechanism);
-    let companion = of("tlb.shootdowns");
-    assert_eq!(companion.confidence, Confidence::Correlated);
-    let said = companion.not_looked_at.join("; ");
-    assert!(said.contains("whether it comes with ksm.separated"), "{said}");
+    for (same_work, main) in [(true, Confidence::Mechanism), (false, Confidence::Correlated)] {
+        let mut evidence = evidence(&fast, &slow);
+        evidence.contrast.as_mut().expect("two sides").same_work = Some(same_work);
+        let found = consider(&evidence);
+        let of = |cause: &str| found.findings.iter().find(|finding| finding.cause == cause).expect("found");
+        assert_eq!(of("ksm.separated").confidence, main);
+        let companion = of("tlb.shootdowns");
+        assert_eq!(companion.confidence, Confidence::Correlated);
+        let said = companion.not_looked_at.join("; ");
+        assert!(said.contains("whether it comes with ksm.separated"), "{said}");
+        assert_eq!(found.findings.first().map(|first| first.cause.as_str()), Some("ksm.separated"));
+    }
+}
+
+/// Time that the hypervisor takes is a neighbour's, unless the program has it work for its devices.
+#[test]
+fn time_taken_for_the_program_s_own_requests_is_no_neighbour_s() {
+    let bytes = Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]);
+    let outcome_of = |others: &str, read: f64| {
+        let (mut fast, mut slow) = sides_of("cpu.neighbour");
+        for side in [&mut fast, &mut slow] {
+            let ns = side.components.remove("ready.foreign").expect("part of the scene");
+            side.components.insert(others.to_owned(), ns);
+        }
+        put(&mut slow, bytes, read);
+        outcome(&consider(&evidence(&fast, &slow)), "cpu.neighbour")
+    };
+    let said = outcome_of("run.stolen", 1e9);
+    assert!(said.contains("the hypervisor works for the devices"), "{said}");
+    for (others, read) in [("run.stolen", 0.0), ("ready.foreign", 1e9)] {
+        let said = outcome_of(others, read);
+        assert!(said.starts_with("holds"), "{others}, {read}: {said}");
+    }
+}
+
+/// Fewer requests in the queue hold back nobody who never waits for one.
+#[test]
+fn a_smaller_queue_is_to_blame_only_where_it_is_full() {
+    let (mut fast, mut slow) = sides_of("block.queue_settings");
+    for side in [&mut fast, &mut slow] {
+        let ns = side.components.remove("off.block_queue").expect("part of the scene");
+        side.components.insert("off.direct_io".to_owned(), ns);
+    }
+    let said = outcome(&consider(&evidence(&fast, &slow)), "block.queue_settings");
+    assert!(said.contains("no setting that can bring it about is worse"), "{said}");
 }
 
 /// The other side's components hold what else the program does there: an event more costs no more than the time rose by.

@@ -18,7 +18,7 @@ const ABOUT: About = About {
                thp.enabled, thp.<size>.enabled, mm.thp_disable, madvise and prctl calls",
     holds_if: &[
         "on the slower side whole slots were filled page by page (at least 64 of 512 pages by a fault of their own), with at least 10 % of all its faults in them",
-        "on the other side at least 80 % of such slots took at most 8 faults, and there were at least a quarter as many of them per unit of work",
+        "on the other side at least half of such slots took at most 8 faults, and there were at least a quarter as many of them per unit of work",
         "vmstat.thp_fault_alloc of the other side accounts for them: at least 0.4 of those slots",
         "a model of the kernel's decision, fed with each side's settings and the program's advice, forbids huge pages on the slower side and allows them on the other",
     ],
@@ -67,7 +67,7 @@ fn material(run: &RunEvidence) -> Option<bool> {
 
 fn mostly_few(run: &RunEvidence) -> Option<bool> {
     let whole = counted(run)?.whole;
-    Some(whole.touched > 0 && whole.few * 5 >= whole.touched * 4)
+    Some(whole.touched > 0 && whole.few * 2 >= whole.touched)
 }
 
 impl Rule for ThpDisabled {
@@ -167,7 +167,7 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, chain: &mut Chain) {
         fast.mostly(mostly_few),
         format!("{name}: {few:.0} of {touched:.0} whole slots took only a fault or two, as a huge page does"),
         format!(
-            "{name}: only {few:.0} of {touched:.0} whole slots took few faults, so it did not get huge pages either"
+            "{name}: only {few:.0} of {touched:.0} whole slots took few faults, so most of them got no huge page there either"
         ),
         "faults of the faster side",
     );

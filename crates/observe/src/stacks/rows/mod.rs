@@ -10,6 +10,8 @@ mod samples;
 mod tasks;
 mod waits;
 
+use std::fs::File;
+
 use pagelab_recording::RecordingWriter;
 use pagelab_vocab::budget::AnchorsFound;
 use serde_json::{Value, json};
@@ -221,6 +223,10 @@ impl Watcher for StackWatcher {
         let stacks = Stacks::new(self.options.unwinding, target.pid);
         self.stacks = Some(if self.of_tasks.is_some() && self.wants_sleep { stacks.with_off_cpu() } else { stacks });
         Ok(())
+    }
+
+    fn code_files(&self) -> Vec<(&[u8], &File)> {
+        self.stacks.as_ref().map(Stacks::code_files).unwrap_or_default()
     }
 
     fn lacks(&self) -> &[(Stream, String)] {

@@ -1,0 +1,28 @@
+"""Programs of the zoo that are compiled before they run, from a text in one file."""
+
+import dataclasses
+
+from cases import Side
+
+# By the ending of a text's name; {file} is the text and {out} the program.
+COMPILERS = {"c": "gcc -O2 -w -pthread -o {out} {file}", "cc": "g++ -O2 -w -pthread -o {out} {file}", "f90": "gfortran -O2 -o {out} {file}",
+             "go": "go build -o {out} {file}", "rs": "rustc -O -o {out} {file}", "ml": "ocamlopt -I +unix unix.cmxa -o {out} {file}",
+             "pas": "fpc -O2 -o{out} {file}", "cs": "mcs -optimize+ -out:{out} {file}"}
+# Compilers that lie where their installers put them, and what Go asks for.
+SURROUNDINGS = "export HOME=${HOME:-/root} GO111MODULE=off; PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin"
+
+
+def built(name, language, source):
+    """Commands that make {dir}/bin/NAME, if it is not there."""
+    line = COMPILERS[language].replace("{file}", f"{{dir}}/bin/{name}.{language}").replace("{out}", f"{{dir}}/bin/{name}")
+    return [["sh", "-c", f"[ -x {{dir}}/bin/{name} ] || {{ mkdir -p {{dir}}/bin && cd {{dir}}/bin && cat > {name}.{language} <<'END' && {SURROUNDINGS} && {line} 1>&2\n{source}\nEND\n}}"]]
+
+
+def after(commands, sides):
+    """Sides before each of which these commands run."""
+    return tuple(dataclasses.replace(side, before=[*commands, *side.before]) for side in sides)
+
+
+def with_one(build, line, word, values, before=(), **more):
+    """A program, one of whose arguments has one of two values."""
+    return tuple(Side([part.replace(word, str(value)) for part in line], before=[*build, *before], **more) for value in values)
