@@ -131,6 +131,8 @@ pub(crate) struct Sign {
     pub unit: &'static str,
     pub quantity: Quantity,
     pub change: Change,
+    /// Another sign that will do in its place.
+    pub or: Option<&'static Sign>,
 }
 
 /// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them. With eight runs a side one
@@ -139,7 +141,7 @@ const AGREEING_PAIRS: f64 = 0.8;
 
 /// A quantity that rises to at least `times` that of the other side.
 pub(crate) const fn rises(what: &'static str, unit: &'static str, quantity: Quantity, times: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Rises(times) }
+    Sign { what, unit, quantity, change: Change::Rises(times), or: None }
 }
 
 /// The same, where it is at least `least` then.
@@ -150,22 +152,32 @@ pub(crate) const fn rises_to(
     times: f64,
     least: f64,
 ) -> Sign {
-    Sign { what, unit, quantity, change: Change::RisesTo(times, least) }
+    Sign { what, unit, quantity, change: Change::RisesTo(times, least), or: None }
 }
 
 /// A quantity that falls to at most `part` of that of the other side.
 pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Falls(part) }
+    Sign { what, unit, quantity, change: Change::Falls(part), or: None }
 }
 
 /// A quantity that is no lower than `part` of that of the other side.
 pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Keeps(part) }
+    Sign { what, unit, quantity, change: Change::Keeps(part), or: None }
 }
 
 impl Sign {
+    /// The same, or another one in its place.
+    pub(crate) const fn or(self, other: &'static Sign) -> Self {
+        Self { or: Some(other), ..self }
+    }
+
     /// What must be seen, in words.
     pub(crate) fn condition(&self) -> String {
+        let other = self.or.map_or_else(String::new, |other| format!(", or {}", other.condition()));
+        format!("{}{other}", self.own_condition())
+    }
+
+    fn own_condition(&self) -> String {
         match self.change {
             Change::Rises(times) => {
                 format!("{} on the slower side are at least {times} times the other side's", self.what)
@@ -180,8 +192,14 @@ impl Sign {
         }
     }
 
-    /// Whether it changed as said; `None` if it is not known on a side.
+    /// Whether it, or the one in its place, changed as said; `None` if that is not known on a side.
     pub(crate) fn is_seen(&self, scene: &Scene<'_>) -> Option<bool> {
+        let own = self.is_itself_seen(scene);
+        let other = self.or.filter(|_| own != Some(true)).and_then(|other| other.is_seen(scene));
+        other.filter(|seen| *seen).or(own)
+    }
+
+    fn is_itself_seen(&self, scene: &Scene<'_>) -> Option<bool> {
         let fast = scene.fast?;
         let (slow_median, fast_median) = (self.quantity.median(scene, scene.slow)?, self.quantity.median(scene, fast)?);
         let slow_values = self.quantity.values(scene, scene.slow);
@@ -206,8 +224,14 @@ impl Sign {
         Some(is_large && agreeing >= AGREEING_PAIRS * all)
     }
 
-    /// Both figures in a sentence.
+    /// Both figures in a sentence; of the sign in its place where that one is seen instead.
     pub(crate) fn sentence(&self, scene: &Scene<'_>) -> String {
+        if let Some(other) = self.or
+            && self.is_itself_seen(scene) != Some(true)
+            && other.is_seen(scene) == Some(true)
+        {
+            return other.sentence(scene);
+        }
         let said = |side: &SideEvidence| match self.quantity.median(scene, side) {
             Some(value) => format!("{} on {}", amount(value, self.unit), side.word()),
             None => format!("not known on {}", side.word()),

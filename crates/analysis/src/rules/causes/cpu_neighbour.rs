@@ -57,7 +57,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             means: "the hypervisor works for the devices in time that it takes from these CPUs",
         },
     ],
-    yields_to: &[],
+    // ksmd merges pages of the program, and takes a CPU for it.
+    yields_to: &["ksm.separated"],
     remedies: &[
         Remedy {
             reach: Reach::Process,

@@ -4,7 +4,10 @@ use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::evidence::ON_PRESENT_PAGE;
 use crate::rules::finding::Reach;
 use crate::rules::more_work::{PROGRAMS, READS, THREADS, WRITES};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Sign, rises};
+
+/// A fork shares what was left out of it on the other side (MADV_DONTFORK), or there is more of it.
+const FORKS_ARE_DEARER: Sign = rises("time in fork", "ns", Quantity::Time(&["run.task.fork"]), 1.2);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -12,7 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "forking and copying pages",
     signs: &[
         rises("faults on pages that could not be written", "", Quantity::Faults(ON_PRESENT_PAGE), 1.15),
-        rises("processes that were forked", "", Quantity::Forks, 1.1),
+        rises("processes that were forked", "", Quantity::Forks, 1.1).or(&FORKS_ARE_DEARER),
     ],
     part: Part::All,
     levers: &[],

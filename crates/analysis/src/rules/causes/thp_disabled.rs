@@ -1,12 +1,13 @@
 //! `thp.disabled`: memory that could hold transparent huge pages is filled page by page, because it is forbidden.
 
 use crate::rules::chain::{CaseParts, Chain, Verdict};
-use crate::rules::effect;
+use crate::rules::effect::{self, MATERIAL_TIME};
 use crate::rules::evidence::{RunEvidence, SideEvidence};
 use crate::rules::finding::SettingSubject;
 use crate::rules::policy::{ENABLED, ThpPolicy};
+use crate::rules::quantity::{Quantity, Sign, rises};
 use crate::rules::scene::{MATERIAL_SHARE, Scene, Subject};
-use crate::rules::{About, Manual, Rule, remedies};
+use crate::rules::{About, Effect, Manual, Rule, remedies};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
 
 /// The rule.
@@ -95,9 +96,30 @@ impl Rule for ThpDisabled {
         fallback_refuter(scene, &mut chain);
         chain.loss(scene.lost_faults_explain(|profile| profile.whole_slots(concerns).faults));
         let cost = effect::faults(scene, &ABOUT, |run| counted(run).map(|c| c.whole.window_faults as f64));
-        let effect = effect::material_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain);
+        let effect = match (effect::effect(scene, &cost), scene.fast) {
+            (Some(effect), Some(fast)) if effect.most_share() < MATERIAL_TIME && costs_later(scene, fast, &effect) => {
+                chain.doubt(format!(
+                    "what the pages cost later: {}, where misses of the TLB show, which were not counted",
+                    OWN_CODE.sentence(scene)
+                ));
+                None
+            }
+            (effect, _) => effect::material_link(scene, effect, window_share(scene), &mut chain),
+        };
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
+}
+
+/// Where misses of the TLB show.
+const OWN_CODE: Sign =
+    rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
+
+/// Whether faults cost next to nothing, and the program's own code takes most of the loss: memory that is used for long costs misses of the
+/// TLB from then on.
+fn costs_later(scene: &Scene<'_>, fast: &SideEvidence, effect: &Effect) -> bool {
+    let own = |side: &SideEvidence| OWN_CODE.quantity.median(scene, side);
+    let rise = own(scene.slow).zip(own(fast)).map_or(0.0, |(slow, fast)| slow - fast);
+    OWN_CODE.is_seen(scene) == Some(true) && rise >= effect.change_ns / 2.0
 }
 
 /// Why there is nothing: said with the direction, since the usual reason is that the memory cannot hold huge pages.
