@@ -491,6 +491,21 @@ fn a_smaller_queue_is_to_blame_only_where_it_is_full() {
     assert!(said.contains("no setting that can bring it about is worse"), "{said}");
 }
 
+/// As many forks copy more where memory was left out of them on the other side: they take longer then.
+#[test]
+fn forks_that_share_more_stand_for_more_forks() {
+    let said = |fork_ns: f64| {
+        let (mut fast, mut slow) = sides_of("fork.copies");
+        slow.forks = fast.forks;
+        for (side, ns) in [(&mut fast, OWN_NS), (&mut slow, fork_ns)] {
+            side.components.insert("run.task.fork".to_owned(), ns);
+        }
+        outcome(&consider(&evidence(&fast, &slow)), "fork.copies")
+    };
+    assert!(said(1.5 * OWN_NS).starts_with("holds"), "{}", said(1.5 * OWN_NS));
+    assert!(said(OWN_NS).contains("processes that were forked"), "{}", said(OWN_NS));
+}
+
 /// The other side's components hold what else the program does there: an event more costs no more than the time rose by.
 #[test]
 fn more_events_are_not_charged_with_what_the_program_does_anyway() {
