@@ -180,6 +180,8 @@ impl Tracker {
 
     fn map(&mut self, ts: i64, task_id: u32, mm_id: u32, request: &Request) {
         let range = request.map.range();
+        // What is laid over mappings for nobody to use gives their memory back, and is no mapping for a huge page.
+        let gives_back = request.attrs.prot == 0 && self.space(mm_id).areas.any_in(&range);
         self.unmap(ts, mm_id, range.clone());
         let is_prior = request.origin() == Origin::Prior;
         let substitute = !is_prior && self.is_substitute(task_id, request);
@@ -189,7 +191,9 @@ impl Tracker {
         let key = self.key(request, task_id, advice);
         let grown = self.space(mm_id).areas.map(range, request.attrs, slot);
         let class = self.ledger.class(key);
-        self.ledger.mapped(class, request, substitute, grown);
+        if !gives_back {
+            self.ledger.mapped(class, request, substitute, grown);
+        }
         self.hold(mm_id, &request.map, Piece::new(class, ts, request.map.mapping_id, is_prior));
     }
 
