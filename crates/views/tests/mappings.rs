@@ -77,6 +77,35 @@ fn faults_of_one_slot_go_to_the_mappings_they_fall_on() {
     assert_eq!(of(None), [(1, 50)]);
 }
 
+/// Chunks of a reserved address space that begin off a slot, each given back by a map that nobody may use: the slots that its merging with
+/// the rest makes whole again are none of theirs.
+#[test]
+fn what_is_given_back_holds_no_slot() {
+    const CHUNK: u64 = 4 * HALF;
+    let tmp = tempfile::tempdir().expect("a folder");
+    let dir = tmp.path().join("recording");
+    let mut writer = begin(&dir);
+    let anonymous = |ts, id, start, len, prot, flags| MappingsRow {
+        mapping_id: Some(id),
+        len: Some(len),
+        prot: Some(prot),
+        flags: Some(flags),
+        ..mapping(ts, "mmap", start)
+    };
+    writer.push_mappings(&anonymous(10, 1, BASE, 16 * CHUNK, 0, 0x4022));
+    for i in 0..5 {
+        let (ts, id) = (20 + 10 * i64::from(i), 2 + 2 * i);
+        let start = BASE + u64::from(i) * 3 * CHUNK + HALF;
+        writer.push_mappings(&anonymous(ts, id, start, CHUNK, 3, 0x32));
+        writer.push_mappings(&anonymous(ts + 5, id + 1, start, CHUNK, 0, 0x4032));
+    }
+    faults(&mut writer, 21, 0, 1);
+    writer.close(|_| {}).expect("closed");
+    let profile = MappingProfile::load(&dir, &ProfileOptions::default()).expect("read").expect("a profile");
+    let chunks = profile.classes.iter().find(|class| class.key.size_bytes == CHUNK).expect("the chunks");
+    assert_eq!((chunks.mappings, chunks.slots_if_aligned, chunks.eligible_slots), (5, 10, 5));
+}
+
 /// Memory that was moved and made longer is named by where it is and how long it is then.
 #[test]
 fn moved_memory_is_as_long_as_it_was_made() {
