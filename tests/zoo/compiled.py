@@ -4,7 +4,7 @@ import dataclasses
 
 from cases import Side
 
-# By the ending of a text's name; {file} is the text and {out} the program.
+# By the ending of a text's name; {file} is the text and {out} the program, both in the folder where it runs.
 COMPILERS = {"c": "gcc -O2 -w -pthread -o {out} {file}", "cc": "g++ -O2 -w -pthread -o {out} {file}", "f90": "gfortran -O2 -o {out} {file}",
              "go": "go build -o {out} {file}", "rs": "rustc -O -o {out} {file}", "ml": "ocamlopt -I +unix unix.cmxa -o {out} {file}",
              "pas": "fpc -O2 -o{out} {file}", "cs": "mcs -optimize+ -out:{out} {file}"}
@@ -14,8 +14,10 @@ SURROUNDINGS = "export HOME=${HOME:-/root} GO111MODULE=off; PATH=$PATH:/usr/loca
 
 def built(name, language, source):
     """Commands that make {dir}/bin/NAME, if it is not there."""
-    line = COMPILERS[language].replace("{file}", f"{{dir}}/bin/{name}.{language}").replace("{out}", f"{{dir}}/bin/{name}")
-    return [["sh", "-c", f"[ -x {{dir}}/bin/{name} ] || {{ mkdir -p {{dir}}/bin && cd {{dir}}/bin && cat > {name}.{language} <<'END' && {SURROUNDINGS} && {line} 1>&2\n{source}\nEND\n}}"]]
+    file = f"{name}.{language}"
+    line = COMPILERS[language].format(file=file, out=name)
+    make = f"mkdir -p {{dir}}/bin && cd {{dir}}/bin && cat > {file} <<'END' && {SURROUNDINGS} && {line} 1>&2\n{source}\nEND\n"
+    return [["sh", "-c", f"[ -x {{dir}}/bin/{name} ] || {{ {make}}}"]]
 
 
 def after(commands, sides):

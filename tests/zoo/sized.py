@@ -71,8 +71,8 @@ class Drawn:
         random.Random(f"{part}/{seed}/{what}/{number // len(order)}").shuffle(order)
         self.kind = order[number % len(order)]
         # Of known causes the large ones are counted: of eight cases one is of the least size.
-        least = SIZES[1:] if what == "known" and part == "frozen" and number % 8 else SIZES
-        sizes = [size for size in least if size <= self.kind.largest]
+        wanted = SIZES[1:] if what == "known" and part == "frozen" and number % 8 else SIZES
+        sizes = [size for size in wanted if size <= self.kind.largest]
         self.size = 0 if what == "clean" and number % 2 == 0 else draw.choice(sizes)
         self.what, self.number, self.draw = what, number, draw
         self.decoys = decoys.drawn(draw, self.kind, draw.choice([0, 1, 1, 2, 3]))

@@ -79,11 +79,11 @@ impl Recorder {
 
     /// Writes which builds the recorded tasks ran.
     pub(crate) fn write_builds(&mut self, options: &SessionOptions) {
-        if !options.target.is_started() {
+        if !options.target.is_started() || !options.streams.contains(Stream::Settings) {
             return;
         }
         let builds = settings::builds(self.probes.all().flat_map(|watcher| watcher.code_files()));
-        settings_rows::write_builds(options, self.setting_rows(), &builds);
+        settings_rows::write_builds(self.setting_rows(), &builds);
     }
 
     /// A recorder of the given probes.

@@ -69,10 +69,7 @@ pub(crate) fn write_changed(options: &SessionOptions, mut rows: Rows<'_>, subjec
 
 /// Writes which builds of programs and libraries the recorded tasks ran, as far as it was not known at the start: of what a process loads
 /// later, and of its children's. They are rows of `start`, too: a build does not change while it runs.
-pub(crate) fn write_builds(options: &SessionOptions, mut rows: Rows<'_>, builds: &[Setting]) {
-    if !options.streams.contains(Stream::Settings) {
-        return;
-    }
+pub(crate) fn write_builds(mut rows: Rows<'_>, builds: &[Setting]) {
     for setting in builds {
         // The command's own program has a key of its own.
         let value = setting.value.as_deref();

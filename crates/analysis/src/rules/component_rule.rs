@@ -57,8 +57,6 @@ impl NeedsLever {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Refuter {
     pub sign: Sign,
-    /// Refutes only where this is not seen, which has no other reason than the cause.
-    pub unless: Option<Sign>,
     /// What it would mean.
     pub means: &'static str,
 }
@@ -98,20 +96,6 @@ pub(crate) struct ComponentRule {
 
 /// Share of the time from which a lone recording is told about.
 const LONE_SHARE: f64 = 0.10;
-
-impl Refuter {
-    /// Whether it is seen; `None` where that is not known.
-    fn is_seen(&self, scene: &Scene<'_>) -> Option<bool> {
-        let is_spared = self.unless.is_some_and(|sign| sign.is_seen(scene) == Some(true));
-        if is_spared { Some(false) } else { self.sign.is_seen(scene) }
-    }
-
-    /// In words.
-    fn condition(&self) -> String {
-        let unless = self.unless.map_or_else(String::new, |sign| format!(", unless {}", sign.condition()));
-        format!("{}{unless}: {}", self.sign.condition(), self.means)
-    }
-}
 
 impl Rule for ComponentRule {
     fn cause(&self) -> &'static str {
@@ -168,7 +152,8 @@ impl ComponentRule {
             NeedsLever::AlwaysUnless(sign) => holds_if.push(format!("{LEVER}, or {}", sign.condition())),
             NeedsLever::Always | NeedsLever::ForMechanism => holds_if.push(LEVER.to_owned()),
         }
-        let mut refuted_by: Vec<String> = self.refuters.iter().map(Refuter::condition).collect();
+        let mut refuted_by: Vec<String> =
+            self.refuters.iter().map(|refuter| format!("{}: {}", refuter.sign.condition(), refuter.means)).collect();
         if matches!(self.part, Part::MoreOf(_)) {
             refuted_by.push("an event would have cost more than one can".to_owned());
         }
@@ -258,7 +243,7 @@ impl ComponentRule {
         for refuter in self.refuters {
             let said = refuter.sign.sentence(scene);
             chain.refuter(
-                refuter.is_seen(scene),
+                refuter.sign.is_seen(scene),
                 format!("{}: {said}", refuter.means),
                 format!("{}: no ({said})", refuter.means),
                 refuter.sign.what,

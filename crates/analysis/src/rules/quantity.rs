@@ -132,7 +132,9 @@ pub(crate) struct Sign {
     pub quantity: Quantity,
     pub change: Change,
     /// Another sign that will do in its place.
-    pub or: Option<&'static Sign>,
+    or: Option<&'static Sign>,
+    /// One beside which it means nothing.
+    unless: Option<&'static Sign>,
 }
 
 /// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them. With eight runs a side one
@@ -141,7 +143,7 @@ const AGREEING_PAIRS: f64 = 0.8;
 
 /// A quantity that rises to at least `times` that of the other side.
 pub(crate) const fn rises(what: &'static str, unit: &'static str, quantity: Quantity, times: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Rises(times), or: None }
+    Sign::new(what, unit, quantity, Change::Rises(times))
 }
 
 /// The same, where it is at least `least` then.
@@ -152,29 +154,40 @@ pub(crate) const fn rises_to(
     times: f64,
     least: f64,
 ) -> Sign {
-    Sign { what, unit, quantity, change: Change::RisesTo(times, least), or: None }
+    Sign::new(what, unit, quantity, Change::RisesTo(times, least))
 }
 
 /// A quantity that falls to at most `part` of that of the other side.
 pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Falls(part), or: None }
+    Sign::new(what, unit, quantity, Change::Falls(part))
 }
 
 /// A quantity that is no lower than `part` of that of the other side.
 pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
-    Sign { what, unit, quantity, change: Change::Keeps(part), or: None }
+    Sign::new(what, unit, quantity, Change::Keeps(part))
 }
 
 impl Sign {
+    const fn new(what: &'static str, unit: &'static str, quantity: Quantity, change: Change) -> Self {
+        Self { what, unit, quantity, change, or: None, unless: None }
+    }
+
     /// The same, or another one in its place.
     pub(crate) const fn or(self, other: &'static Sign) -> Self {
         Self { or: Some(other), ..self }
     }
 
+    /// The same, where another one is not seen.
+    pub(crate) const fn unless(self, other: &'static Sign) -> Self {
+        Self { unless: Some(other), ..self }
+    }
+
     /// What must be seen, in words.
     pub(crate) fn condition(&self) -> String {
-        let other = self.or.map_or_else(String::new, |other| format!(", or {}", other.condition()));
-        format!("{}{other}", self.own_condition())
+        let beside = |word: &str, sign: Option<&Sign>| {
+            sign.map_or_else(String::new, |sign| format!(", {word} {}", sign.condition()))
+        };
+        format!("{}{}{}", self.own_condition(), beside("or", self.or), beside("unless", self.unless))
     }
 
     fn own_condition(&self) -> String {
@@ -194,9 +207,16 @@ impl Sign {
 
     /// Whether it, or the one in its place, changed as said; `None` if that is not known on a side.
     pub(crate) fn is_seen(&self, scene: &Scene<'_>) -> Option<bool> {
-        let own = self.is_itself_seen(scene);
-        let other = self.or.filter(|_| own != Some(true)).and_then(|other| other.is_seen(scene));
-        other.filter(|seen| *seen).or(own)
+        if self.unless.is_some_and(|other| other.is_seen(scene) == Some(true)) {
+            return Some(false);
+        }
+        if self.stand_in(scene).is_some() { Some(true) } else { self.is_itself_seen(scene) }
+    }
+
+    /// The sign in its place, where that one is seen instead.
+    fn stand_in(&self, scene: &Scene<'_>) -> Option<&'static Self> {
+        let other = self.or?;
+        (self.is_itself_seen(scene) != Some(true) && other.is_seen(scene) == Some(true)).then_some(other)
     }
 
     fn is_itself_seen(&self, scene: &Scene<'_>) -> Option<bool> {
@@ -226,10 +246,7 @@ impl Sign {
 
     /// Both figures in a sentence; of the sign in its place where that one is seen instead.
     pub(crate) fn sentence(&self, scene: &Scene<'_>) -> String {
-        if let Some(other) = self.or
-            && self.is_itself_seen(scene) != Some(true)
-            && other.is_seen(scene) == Some(true)
-        {
+        if let Some(other) = self.stand_in(scene) {
             return other.sentence(scene);
         }
         let said = |side: &SideEvidence| match self.quantity.median(scene, side) {

@@ -133,8 +133,8 @@ pub(super) const DEFS: &[SettingDef] = settings! {
     ReadOnly "file.<path>.bytes" at "fstat(2) of the same files", Low ["io", "fs"] : "Its size.";
     ReadOnly "program.build_id" at "the note .note.gnu.build-id of /proc/<pid>/exe, a tenth of a second after the start", Some ["process"]
         : "The build of the program: its build id; of a file of 4 MiB at most that has none, SHA-256 of its bytes; of a larger one, its size and when it was written.";
-    ReadOnly "program.<path>.build_id" at "the note .note.gnu.build-id of the ELF file, a tenth of a second after the start", Some ["process"]
-        : "The same of each library that it has mapped. Another one is another program, whatever its name.";
+    ReadOnly "program.<path>.build_id" at "the note .note.gnu.build-id of the ELF file, a tenth of a second after the start; of what was mapped later, at the end", Some ["process"]
+        : "The same of each library that it has mapped, and, where stacks are recorded, of all code that its descendants map. Another one is another program, whatever its name.";
 
     ReadOnly "cgroup.<controller>.version" at "/proc/<pid>/cgroup and /proc/<pid>/mountinfo", Low ["kernel"] : "1 or 2: the hierarchy that the controller is on.";
 };

@@ -16,7 +16,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     refuters: &[
         Refuter {
             sign: rises("bytes that the program read", "bytes", Quantity::Events(&["target.io.rchar"]), 1.5),
-            unless: None,
             means: "the program reads more",
         },
         Refuter {
@@ -26,7 +25,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
                 Quantity::Events(&["vmstat.workingset_refault_file"]),
                 1.5,
             ),
-            unless: None,
             means: "the cache is too small",
         },
     ],

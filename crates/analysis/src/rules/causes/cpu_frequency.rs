@@ -21,7 +21,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     needs_lever: NeedsLever::Always,
     refuters: &[Refuter {
         sign: keeps("speed of the CPUs (stream speed)", "calls/s", Quantity::CpuSpeed, 0.98),
-        unless: None,
         means: "the CPUs were as fast",
     }],
     yields_to: &["thp.disabled", "call.dearer", "map.churn", "numa.remote"],

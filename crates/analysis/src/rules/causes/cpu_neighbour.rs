@@ -3,10 +3,19 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises, rises_to};
+use crate::rules::quantity::{Quantity, Sign, rises, rises_to};
 
 /// Bytes of a run from which the hypervisor's work for a device is a part of the time that it takes.
 const MUCH_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
+
+/// Has no other reason than the cause.
+const OTHERS_HAVE_THE_CPUS: Sign = rises_to(
+    "time waiting while other programs have the CPU, in parts of the time on CPUs,",
+    "%",
+    Quantity::TimeRatio(&["ready.foreign"], &["run."]),
+    1.2,
+    0.01,
+);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -36,7 +45,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
                 1.2,
                 0.5,
             ),
-            unless: None,
             means: "its own tasks have the CPUs",
         },
         Refuter {
@@ -46,14 +54,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
                 Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]),
                 1.5,
                 MUCH_BYTES,
-            ),
-            unless: Some(rises_to(
-                "time waiting while other programs have the CPU, in parts of the time on CPUs,",
-                "%",
-                Quantity::TimeRatio(&["ready.foreign"], &["run."]),
-                1.2,
-                0.01,
-            )),
+            )
+            .unless(&OTHERS_HAVE_THE_CPUS),
             means: "the hypervisor works for the devices in time that it takes from these CPUs",
         },
     ],

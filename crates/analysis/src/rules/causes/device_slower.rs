@@ -24,7 +24,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]),
             1.2,
         ),
-        unless: None,
         means: "requests are larger, and take longer for that",
     }],
     yields_to: &[

@@ -2,7 +2,7 @@
 
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
-use crate::rules::more_work;
+use crate::rules::more_work::PROCESSES;
 use crate::rules::quantity::{Quantity, falls, rises};
 
 /// The rule.
@@ -21,10 +21,9 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     part: Part::MoreOf(Quantity::Events(&["target.io.syscr", "target.io.syscw"])),
     levers: &[],
     // Each process that is started reads its program and its libraries, in pieces of all sizes.
-    needs_lever: NeedsLever::UnlessMoreWork(&[more_work::PROCESSES]),
+    needs_lever: NeedsLever::UnlessMoreWork(&[PROCESSES]),
     refuters: &[Refuter {
         sign: rises("bytes read and written", "bytes", Quantity::Events(&["target.io.rchar", "target.io.wchar"]), 1.5),
-        unless: None,
         means: "more is read or written, in small pieces",
     }],
     yields_to: &["readahead.reduced", "sync.more"],

@@ -3,13 +3,17 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Sign, rises};
+
+/// More time in the program's own code, whatever is the reason.
+pub(super) const OWN_CODE: Sign =
+    rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "program.changed",
     doing: "in code of its own",
-    signs: &[rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02)],
+    signs: &[OWN_CODE],
     part: Part::All,
     levers: &[
         Lever { pattern: "program.build_id", worse: Worse::AnotherBuild },

@@ -1,11 +1,11 @@
 //! `thp.disabled`: memory that could hold transparent huge pages is filled page by page, because it is forbidden.
 
+use super::program_changed::OWN_CODE;
 use crate::rules::chain::{CaseParts, Chain, Verdict};
 use crate::rules::effect::{self, MATERIAL_TIME};
 use crate::rules::evidence::{RunEvidence, SideEvidence};
 use crate::rules::finding::SettingSubject;
 use crate::rules::policy::{ENABLED, ThpPolicy};
-use crate::rules::quantity::{Quantity, Sign, rises};
 use crate::rules::scene::{MATERIAL_SHARE, Scene, Subject};
 use crate::rules::{About, Effect, Manual, Rule, remedies};
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, SlotStats, ThpAdvice, bytes};
@@ -109,10 +109,6 @@ impl Rule for ThpDisabled {
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
 }
-
-/// Where misses of the TLB show.
-const OWN_CODE: Sign =
-    rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
 
 /// Whether faults cost next to nothing, and the program's own code takes most of the loss: memory that is used for long costs misses of the
 /// TLB from then on.

@@ -21,7 +21,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     needs_lever: NeedsLever::Never,
     refuters: &[Refuter {
         sign: rises("bytes of a read request", "bytes", Quantity::Ratio(&["disk.read_bytes"], &["disk.reads"]), 1.5),
-        unless: None,
         means: "reads are larger, and take longer for that",
     }],
     yields_to: &["cgroup.io_limit"],
