@@ -12,10 +12,10 @@ COMPILERS = {"c": "gcc -O2 -w -pthread -o {out} {file}", "cc": "g++ -O2 -w -pthr
 SURROUNDINGS = "export HOME=${HOME:-/root} GO111MODULE=off; PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin"
 
 
-def built(name, language, source):
+def built(name, language, source, libraries=""):
     """Commands that make {dir}/bin/NAME, if it is not there."""
     file = f"{name}.{language}"
-    line = COMPILERS[language].format(file=file, out=name)
+    line = f"{COMPILERS[language].format(file=file, out=name)} {libraries}"
     make = f"mkdir -p {{dir}}/bin && cd {{dir}}/bin && cat > {file} <<'END' && {SURROUNDINGS} && {line} 1>&2\n{source}\nEND\n"
     return [["sh", "-c", f"[ -x {{dir}}/bin/{name} ] || {{ {make}}}"]]
 

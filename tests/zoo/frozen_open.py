@@ -1,493 +1,659 @@
-"""Losses that no rule knows.
+"""Losses that no rule knows: kinds without a cause that a rule could know, whose program does other or more work on one side.
 
 The kinds of frozen_*.py are those that no rule was changed by: they are run once when rules have changed. Whoever looks at a case of these
-to change a rule moves its kind to seen.py or seen_more.py.
+to change a rule moves its kind to a seen*.py.
 """
 
-from cases import Side
-from compiled import built
-from kinds import either, kind, shell
+from compiled import built, with_one
+from kinds import either, kind, node, perl, python, shell
 
 
-def both(name, language, source, base, test):
-    """A compiled program, and the words of both sides."""
-    return tuple(Side([f"{{dir}}/bin/{name}", *map(str, words)], before=built(name, language, source)) for words in (base, test))
+def demands(mode, base, test):
+    """Both sides of a mode of the C program, which asks the kernel for something as often as it is told."""
+    return with_one(DEMANDS, ["{dir}/bin/demands", mode, "COUNT"], "COUNT", (base, test))
 
 
-def tool(mode, base, test):
-    """Both sides of a mode of the C program, which does its call as often as it is told."""
-    return both("calls", "c", CALLS, (mode, base), (mode, test))
-
-
-CALLS = r"""
+DEMANDS = built("demands", "c", r"""
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <mqueue.h>
-#include <poll.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/sem.h>
-#include <sys/signalfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
-#include <sys/times.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 static void check(int ok, const char *what) { if (!ok) { perror(what); exit(1); } }
-static void opens(long n) {
-    for (long i = 0; i < n; i++) { int f = open("/usr/share/doc/bash/../../../share/doc/bash/copyright", O_RDONLY); check(f >= 0, "open"); close(f); }
-}
-static void list(long n) {
-    char path[64], name[96];
-    snprintf(path, sizeof path, "/dev/shm/list%d", getpid());
-    check(mkdir(path, 0700) == 0, path);
-    for (int i = 0; i < 2000; i++) { snprintf(name, sizeof name, "%s/%d", path, i); close(open(name, O_CREAT | O_WRONLY, 0600)); }
-    DIR *d = opendir(path);
-    for (long i = 0; i < n; i++) { rewinddir(d); while (readdir(d)) ; }
-    closedir(d);
-    for (int i = 0; i < 2000; i++) { snprintf(name, sizeof name, "%s/%d", path, i); unlink(name); }
-    rmdir(path);
-}
-static void watch(long n) {
-    int f = inotify_init1(0);
-    for (long i = 0; i < n; i++) { int w = inotify_add_watch(f, "/usr/share/doc", IN_MODIFY); check(w >= 0, "watch"); inotify_rm_watch(f, w);
-        char b[256]; check(read(f, b, sizeof b) > 0, "read"); }
-}
-static void event(long n) {
-    int f = eventfd(0, 0); unsigned long v = 1;
-    for (long i = 0; i < n; i++) { v = 1; check(write(f, &v, 8) == 8, "write"); check(read(f, &v, 8) == 8, "read"); }
-}
-static void datagram(long n) {
-    int s[2]; char b[512] = "syslog";
-    check(socketpair(AF_UNIX, SOCK_DGRAM, 0, s) == 0, "socketpair");
-    for (long i = 0; i < n; i++) { check(send(s[0], b, 300, 0) == 300, "send"); check(recv(s[1], b, 512, 0) == 300, "recv"); }
-}
-static void queue(long n) {
-    struct mq_attr a = {.mq_maxmsg = 4, .mq_msgsize = 256}; char b[256] = "job", name[32]; unsigned p;
-    snprintf(name, sizeof name, "/zoo%d", getpid());
-    mqd_t q = mq_open(name, O_CREAT | O_RDWR, 0600, &a);
-    check(q >= 0, "mq_open"); mq_unlink(name);
-    for (long i = 0; i < n; i++) { check(mq_send(q, b, 100, i & 7) == 0, "send"); check(mq_receive(q, b, 256, &p) == 100, "receive"); }
-}
-static void sysv(long n) {
-    int s = semget(IPC_PRIVATE, 2, 0600); check(s >= 0, "semget");
-    struct sembuf up = {0, 1, 0}, down = {0, -1, 0};
-    for (long i = 0; i < n; i++) { check(semop(s, &up, 1) == 0, "up"); check(semop(s, &down, 1) == 0, "down"); }
-    semctl(s, 0, IPC_RMID);
-}
-static sem_t ping, pong; static long rounds;
-static void *partner(void *x) { for (long i = 0; i < rounds; i++) { sem_wait(&ping); sem_post(&pong); } return x; }
-static void turns(long n) {
-    pthread_t t; rounds = n; sem_init(&ping, 0, 0); sem_init(&pong, 0, 0);
-    pthread_create(&t, 0, partner, 0);
-    for (long i = 0; i < n; i++) { sem_post(&ping); sem_wait(&pong); }
-    pthread_join(t, 0);
-}
-static void trace(long n) {
-    int status, c = fork();
-    if (!c) { ptrace(PTRACE_TRACEME, 0, 0, 0); raise(SIGSTOP); for (;;) ; }
-    waitpid(c, &status, 0);
-    for (long i = 0; i < n; i++) { check(ptrace(PTRACE_SINGLESTEP, c, 0, 0) == 0, "step"); waitpid(c, &status, 0); }
-    kill(c, SIGKILL); waitpid(c, &status, 0);
-}
-static void affinity(long n) {
-    cpu_set_t s;
-    for (long i = 0; i < n; i++) { CPU_ZERO(&s); CPU_SET(i & 1, &s); check(sched_setaffinity(0, sizeof s, &s) == 0, "affinity"); }
-}
-static void fifo(long n) {
-    char path[64]; snprintf(path, sizeof path, "/var/tmp/fifo%d", getpid());
-    for (long i = 0; i < n; i++) { check(mkfifo(path, 0600) == 0, path); unlink(path); }
-}
-static void resident(long n) {
-    static unsigned char v[4096]; char *p = mmap(0, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    madvise(p, 16 << 20, MADV_NOHUGEPAGE);
-    memset(p, 1, 16 << 20);
-    for (long i = 0; i < n; i++) check(mincore(p, 16 << 20, v) == 0, "mincore");
-}
-static void signals(long n) {
-    sigset_t s; struct signalfd_siginfo got; sigemptyset(&s); sigaddset(&s, SIGUSR1); sigprocmask(SIG_BLOCK, &s, 0);
-    int f = signalfd(-1, &s, 0);
-    for (long i = 0; i < n; i++) { kill(getpid(), SIGUSR1); check(read(f, &got, sizeof got) == sizeof got, "signalfd"); }
-}
-static void links(long n) {
-    static char b[65536]; int s = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE); check(s >= 0, "netlink");
+/* A supervisor that looks whether a worker still lives. */
+static void alive(long n) {
     for (long i = 0; i < n; i++) {
-        struct { struct nlmsghdr h; struct rtgenmsg g; } m = {{sizeof m, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, i, 0}, {AF_UNSPEC}};
-        check(send(s, &m, sizeof m, 0) > 0, "send");
-        for (int done = 0; !done;) { long got = recv(s, b, sizeof b, 0); check(got > 0, "recv");
-            for (struct nlmsghdr *h = (void *)b; NLMSG_OK(h, got); h = NLMSG_NEXT(h, got)) done |= h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR; }
+        int f = syscall(SYS_pidfd_open, getppid(), 0);
+        check(f >= 0, "pidfd_open");
+        check(syscall(SYS_pidfd_send_signal, f, 0, 0, 0) == 0, "pidfd_send_signal");
+        close(f);
     }
 }
-static void spool(long n) {
-    char path[64]; snprintf(path, sizeof path, "/dev/shm/spool%d", getpid());
-    for (long i = 0; i < n; i++) { int f = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600); check(f >= 0, path); close(f); unlink(path); }
+/* A worker that says of each job how exact its sleeps must be. */
+static void slack(long n) {
+    for (long i = 0; i < n; i++) {
+        check(prctl(PR_SET_TIMERSLACK, 50000 + (i & 1023)) == 0, "set");
+        check(prctl(PR_GET_TIMERSLACK) == 50000 + (i & 1023), "get");
+    }
 }
-static void polls(long n) {
-    struct pollfd p[600];
-    for (int i = 0; i < 600; i += 2) { int f[2]; check(pipe(f) == 0, "pipe"); p[i] = (struct pollfd){f[0], POLLIN, 0}; p[i + 1] = (struct pollfd){f[0], POLLPRI, 0}; }
-    for (long i = 0; i < n; i++) check(poll(p, 600, 0) == 0, "poll");
+/* Buffers that have a name and no file. */
+static void buffers(long n) {
+    for (long i = 0; i < n; i++) {
+        int f = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        check(f >= 0 && ftruncate(f, 65536) == 0, "memfd");
+        check(fcntl(f, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "seal");
+        close(f);
+    }
 }
-static void ticks(long n) {
-    int f = timerfd_create(CLOCK_MONOTONIC, 0); struct itimerspec t = {{0, 0}, {0, 2000000}}; unsigned long v;
-    for (long i = 0; i < n; i++) { timerfd_settime(f, 0, &t, 0); check(read(f, &v, 8) == 8, "timerfd"); }
+/* A timer for each request, which ends before its time. */
+static void deadlines(long n) {
+    struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct itimerspec t = {{0, 0}, {5, 0}};
+    for (long i = 0; i < n; i++) {
+        timer_t id;
+        check(timer_create(CLOCK_MONOTONIC, &e, &id) == 0, "timer_create");
+        timer_settime(id, 0, &t, 0);
+        timer_delete(id);
+    }
 }
-static void cputime(long n) { struct tms t; for (long i = 0; i < n; i++) times(&t); }
-static void where(long n) { char b[4096]; for (long i = 0; i < n; i++) check(readlink("/proc/self/exe", b, sizeof b) > 0, "readlink"); }
+/* Two processes that tell each other by signals that it is their turn. */
+static void turns(long n) {
+    sigset_t s; siginfo_t got;
+    sigemptyset(&s); sigaddset(&s, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &s, 0);
+    int parent = getpid(), child = fork();
+    for (long i = 0; i < n; i++) {
+        if (child) { kill(child, SIGUSR1); sigwaitinfo(&s, &got); } else { sigwaitinfo(&s, &got); kill(parent, SIGUSR1); }
+    }
+    if (!child) _exit(0);
+    wait(0);
+}
+/* A signal that carries a number, queued and taken up. */
+static void tidings(long n) {
+    sigset_t s; siginfo_t got;
+    sigemptyset(&s); sigaddset(&s, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &s, 0);
+    for (long i = 0; i < n; i++) {
+        check(sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = i}) == 0, "sigqueue");
+        check(sigtimedwait(&s, &got, &(struct timespec){1, 0}) == SIGRTMIN, "sigtimedwait");
+    }
+}
+/* A server that hands each connection's descriptor to a worker. */
+static void handed(long n) {
+    int s[2], pipes[2];
+    check(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s) == 0 && pipe(pipes) == 0, "socketpair");
+    for (long i = 0; i < n; i++) {
+        char byte = 'c', room[CMSG_SPACE(sizeof(int))] = "";
+        struct iovec at = {&byte, 1};
+        struct msghdr m = {.msg_iov = &at, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), pipes, sizeof(int));
+        check(sendmsg(s[0], &m, 0) == 1 && recvmsg(s[1], &m, 0) == 1, "message");
+        int got; memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
+        close(got);
+    }
+}
+/* Sends echo requests to this host, as a monitor does. */
+static void echoes(long n) {
+    int s = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    check(s >= 0, "socket");
+    for (long i = 0; i < n; i++) {
+        struct { struct icmphdr h; char text[56]; } m = {{.type = ICMP_ECHO, .un.echo = {1, (unsigned short)i}}, "monitor"};
+        char b[256];
+        unsigned sum = 0;
+        for (unsigned k = 0; k < sizeof m / 2; k++) sum += ((unsigned short *)&m)[k];
+        sum = (sum & 65535) + (sum >> 16);
+        m.h.checksum = ~(sum + (sum >> 16));
+        check(sendto(s, &m, sizeof m, 0, (void *)&to, sizeof to) == sizeof m, "sendto");
+        /* The request comes back, too. */
+        check(recv(s, b, sizeof b, 0) > 0 && recv(s, b, sizeof b, 0) > 0, "recv");
+    }
+}
+/* Looks for a port that is free, and says what it got. */
+static void ports(long n) {
+    for (long i = 0; i < n; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof a;
+        int s = socket(AF_INET, SOCK_STREAM, 0);
+        check(bind(s, (void *)&a, size) == 0 && getsockname(s, (void *)&a, &size) == 0, "bind");
+        close(s);
+    }
+}
+/* Locks of records in a file that has many records locked. */
+static void records(long n) {
+    int f = memfd_create("table", 0);
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 100};
+    for (int i = 0; i < 300; i++) { l.l_start = 200 * i; check(fcntl(f, F_SETLK, &l) == 0, "lock"); }
+    for (long i = 0; i < n; i++) {
+        l.l_start = 200 * (i % 300) + 20000 * 200;
+        l.l_type = F_WRLCK; check(fcntl(f, F_SETLK, &l) == 0, "lock");
+        l.l_type = F_UNLCK; check(fcntl(f, F_SETLK, &l) == 0, "unlock");
+    }
+}
+/* A server of files that takes on the user of each request. */
+static void identities(long n) {
+    for (long i = 0; i < n; i++) {
+        check(syscall(SYS_setresuid, -1, 1000 + (i & 7), -1) == 0, "setresuid");
+        check(syscall(SYS_setresuid, -1, 0, -1) == 0, "setresuid");
+    }
+}
+/* A supervisor of many workers that asks whether one has ended. */
+static void reaper(long n) {
+    static int worker[400];
+    for (int i = 0; i < 400; i++) if (!(worker[i] = fork())) { pause(); _exit(0); }
+    for (long i = 0; i < n; i++) waitpid(-1, 0, WNOHANG);
+    for (int i = 0; i < 400; i++) kill(worker[i], SIGKILL);
+    while (wait(0) > 0) ;
+}
+/* A worker that looks for jobs that nobody brings. */
+static void bored(long n) {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t brought = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    for (long i = 0; i < n; i++) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += 3000000;
+        if (t.tv_nsec >= 1000000000) { t.tv_sec++; t.tv_nsec -= 1000000000; }
+        pthread_cond_timedwait(&brought, &lock, &t);
+    }
+}
+/* Where am I, deep in a tree of folders. */
+static void whereabouts(long n) {
+    char top[64], path[4096];
+    snprintf(top, sizeof top, "/dev/shm/deep%d", getpid());
+    check(mkdir(top, 0700) == 0 && chdir(top) == 0, top);
+    for (int i = 0; i < 40; i++) check(mkdir("a-folder-within", 0700) == 0 && chdir("a-folder-within") == 0, "mkdir");
+    for (long i = 0; i < n; i++) check(getcwd(path, sizeof path) != 0, "getcwd");
+    for (int i = 0; i < 40; i++) { chdir(".."); rmdir("a-folder-within"); }
+    chdir("/"); rmdir(top);
+}
+/* Looks at the stack of a process, word by word, as a profiler does. */
+static void peeks(long n) {
+    long words[64], sum = 0;
+    struct iovec here = {words, sizeof words};
+    char *stack = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(stack, 1, 1 << 20);
+    int child = fork();
+    if (!child) { memset(stack, 2, 1 << 20); pause(); _exit(0); }
+    usleep(20000);
+    for (long i = 0; i < n; i++) {
+        struct iovec there = {stack + (i & 2047) * 512, sizeof words};
+        check(process_vm_readv(child, &here, 1, &there, 1, 0) == sizeof words, "process_vm_readv");
+        sum += words[i & 63];
+    }
+    kill(child, SIGKILL); wait(0);
+    if (sum == 1) puts("");
+}
 int main(int count, char **word) {
-    static const struct { const char *name; void (*run)(long); } all[] = {{"opens", opens}, {"list", list}, {"watch", watch}, {"event", event},
-        {"datagram", datagram}, {"queue", queue}, {"sysv", sysv}, {"turns", turns}, {"trace", trace}, {"affinity", affinity}, {"fifo", fifo},
-        {"resident", resident}, {"signals", signals}, {"links", links}, {"spool", spool}, {"polls", polls}, {"ticks", ticks},
-        {"cputime", cputime}, {"where", where}};
+    static const struct { const char *name; void (*run)(long); } all[] = {{"alive", alive}, {"slack", slack}, {"buffers", buffers},
+        {"deadlines", deadlines}, {"turns", turns}, {"tidings", tidings}, {"handed", handed}, {"echoes", echoes}, {"ports", ports},
+        {"records", records}, {"identities", identities}, {"reaper", reaper}, {"bored", bored},
+        {"whereabouts", whereabouts}, {"peeks", peeks}};
     for (unsigned i = 0; count == 3 && i < sizeof all / sizeof *all; i++) if (!strcmp(all[i].name, word[1])) { all[i].run(atol(word[2])); return 0; }
     return 2;
-}
-"""
+}""")
 
 
-@kind("frozen", "", "openat", 50000, components=("run.file.", "run.call.entry", "run.memory."))
+@kind("frozen", "", "pidfd", 50000, components=("run.task.", "run.file.", "run.call.entry", "run.memory.", "run.other"))
 def _(n):
-    return tool("opens", 10, n)
+    return demands("alive", 10, n)
 
 
-@kind("frozen", "", "getdents", 200, components=("run.file.", "run.user"))
+@kind("frozen", "", "prctl", 200000, components=("run.task.", "run.call.entry", "run.other", "run.user"))
 def _(n):
-    return tool("list", 1, n)
+    return demands("slack", 10, n)
 
 
-@kind("frozen", "", "inotify", 20000, components=("run.file.", "run.other", "run.memory.", "run.call.entry"))
+@kind("frozen", "", "memfd", 20000, components=("run.file.", "run.memory.", "run.other"))
 def _(n):
-    return tool("watch", 10, n)
+    return demands("buffers", 10, n)
 
 
-@kind("frozen", "", "eventfd", 200000, components=("run.file.", "run.call.entry", "run.other"))
+@kind("frozen", "", "posix-timer", 50000, components=("run.task.", "run.call.entry", "run.other", "run.memory."))
 def _(n):
-    return tool("event", 10, n)
+    return demands("deadlines", 10, n)
 
 
-@kind("frozen", "", "datagram", 50000, components=("run.network",))
+@kind("frozen", "", "sigwait", 10000, components=("off.dependent", "ready.", "run.task.", "idle"))
 def _(n):
-    return tool("datagram", 10, n)
+    return demands("turns", 10, n)
 
 
-@kind("frozen", "", "mqueue", 50000, components=("run.task.", "run.file.", "run.call.entry", "run.other", "run.memory."))
+@kind("frozen", "", "sigqueue", 50000, components=("run.task.", "run.call.entry", "run.memory.", "run.other"))
 def _(n):
-    return tool("queue", 10, n)
+    return demands("tidings", 10, n)
 
 
-@kind("frozen", "", "semop", 100000, components=("run.task.", "run.call.entry", "run.other", "run.memory."))
+@kind("frozen", "", "rights", 20000, components=("run.network", "run.file.", "run.memory."))
 def _(n):
-    return tool("sysv", 10, n)
+    return demands("handed", 10, n)
 
 
-@kind("frozen", "", "semaphore", 10000, components=("off.dependent", "ready.", "run.task.", "idle"))
+@kind("frozen", "", "icmp", 20000, components=("run.network", "run.interrupt"))
 def _(n):
-    return tool("turns", 10, n)
+    return demands("echoes", 10, n)
 
 
-@kind("frozen", "", "ptrace", 10000, components=("off.dependent", "ready.", "run.task.", "idle"))
+@kind("frozen", "", "bind", 20000, components=("run.network", "run.file.", "run.memory."))
 def _(n):
-    return tool("trace", 10, n)
+    return demands("ports", 10, n)
 
 
-@kind("frozen", "", "affinity", 10000, components=("run.task.", "ready.", "idle", "off.dependent"))
+@kind("frozen", "", "record-locks", 50000, components=("run.file.", "run.call.entry", "run.memory."))
 def _(n):
-    return tool("affinity", 10, n)
+    return demands("records", 10, n)
 
 
-@kind("frozen", "", "mkfifo", 5000, components=("run.file.", "off.journal"))
+@kind("frozen", "", "setresuid", 50000, components=("run.task.", "run.call.entry", "run.other", "run.memory."))
 def _(n):
-    return tool("fifo", 10, n)
+    return demands("identities", 10, n)
 
 
-@kind("frozen", "", "mincore", 10000, components=("run.space.", "run.memory.", "run.fault.", "run.other", "run.file."))
+@kind("frozen", "", "waitpid", 20000, components=("run.task.", "run.other"))
 def _(n):
-    return tool("resident", 1, n)
+    return demands("reaper", 10, n)
 
 
-@kind("frozen", "", "signalfd", 50000, components=("run.task.", "run.file.", "run.call.entry"))
+@kind("frozen", "", "timedwait", 50, components=("idle", "off.timer"))
 def _(n):
-    return tool("signals", 10, n)
+    return demands("bored", 1, n)
 
 
-@kind("frozen", "", "netlink", 5000, components=("run.network",))
+@kind("frozen", "", "getcwd", 50000, components=("run.file.", "run.call.entry", "run.memory.", "run.other"))
 def _(n):
-    return tool("links", 10, n)
+    return demands("whereabouts", 10, n)
 
 
-@kind("frozen", "", "tmpfs", 20000, components=("run.file.", "run.memory."))
+@kind("frozen", "", "vm-readv", 50000, components=("run.space.", "run.memory.", "run.fault.", "run.task.", "run.other", "run.file.", "run.call.entry"))
 def _(n):
-    return tool("spool", 10, n)
+    return demands("peeks", 10, n)
 
 
-@kind("frozen", "", "poll", 3000, components=("run.file.", "run.task."))
-def _(n):
-    return tool("polls", 10, n)
+# Two workers and a lock, and a client that waits for its server.
 
-
-@kind("frozen", "", "timerfd", 50, components=("idle", "off.timer"))
-def _(n):
-    return tool("ticks", 1, n)
-
-
-@kind("frozen", "", "times", 200000, components=("run.call.entry", "run.task.", "run.other"))
-def _(n):
-    return tool("cputime", 10, n)
-
-
-@kind("frozen", "", "readlink", 50000, components=("run.file.", "run.call.entry"))
-def _(n):
-    return tool("where", 10, n)
-
-
-GO = r"""package main
-
-import (
-	"fmt"
-	"os"
-	"runtime"
-	"strconv"
-)
-
-func main() {
-	n, _ := strconv.Atoi(os.Args[2])
-	if os.Args[1] == "pass" {
-		a, b := make(chan int), make(chan int)
-		go func() {
-			runtime.LockOSThread()
-			for x := range a {
-				b <- x + 1
-			}
-		}()
-		runtime.LockOSThread()
-		x := 0
-		for i := 0; i < n; i++ {
-			a <- x
-			x = <-b
-		}
-		fmt.Println(x)
-		return
-	}
-	const side = 1024
-	m := make([]float32, side*side)
-	for i := range m {
-		m[i] = float32(i & 255)
-	}
-	step, jump := 1, side
-	if os.Args[1] == "columns" {
-		step, jump = side, 1
-	}
-	var sum float32
-	for k := 0; k < n; k++ {
-		for i := 0; i < side; i++ {
-			at := i * jump
-			for j := 0; j < side; j++ {
-				sum += m[at]
-				at += step
-			}
-		}
-	}
-	fmt.Println(sum)
-}"""
-
-
-def go(base, test):
-    return both("channels", "go", GO, base, test)
-
-
-@kind("frozen", "", "columns", 20, components=("run.user",), touches=("thp",))
-def _(n):
-    return go(("rows", n), ("columns", n))
-
-
-@kind("frozen", "", "channels", 10000, components=("off.dependent", "ready.", "run.task.", "idle", "run.user"))
-def _(n):
-    return go(("pass", 10), ("pass", n))
-
-
-RUST = r"""use std::hint::black_box;
-fn main() {
-    let word: Vec<String> = std::env::args().collect();
-    let n: u64 = word[2].parse().unwrap();
-    let mask: u64 = if word[1] == "random" { 1 << 40 } else { 0 };
-    let (mut x, mut odd, mut even) = (1u64, 0u64, 0u64);
-    for _ in 0..n * 100000 {
-        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        if black_box(x & mask) != 0 { odd = black_box(odd + 3); } else { even = black_box(even + 1); }
+WORKERS = built("workers", "c", r"""
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static long rounds;
+static pthread_mutex_t lock[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_barrier_t all;
+static int own, part[2];
+static volatile unsigned long sink[2][64];
+static void work(int at, int steps) { unsigned long x = at + 1; for (int i = 0; i < steps; i++) x = x * 6364136223846793005u + 1442695040888963407u; sink[at][0] = x; }
+/* Accounts are booked under one lock, or each worker's under its own. */
+static void *books(void *word) {
+    int at = (long)word;
+    for (long i = 0; i < rounds; i++) {
+        pthread_mutex_lock(&lock[own ? at : 0]);
+        work(at, 40000);
+        pthread_mutex_unlock(&lock[own ? at : 0]);
+        work(at, 2000);
     }
-    println!("{} {}", odd > 0, even > 0);
-}"""
+    return 0;
+}
+/* Steps of a simulation: each worker has its part of the field, and waits for the other at the end of a step. */
+static void *steps(void *word) {
+    int at = (long)word;
+    for (long i = 0; i < rounds; i++) { work(at, part[at]); pthread_barrier_wait(&all); }
+    return 0;
+}
+static void both(void *(*run)(void *)) {
+    pthread_t t[2];
+    pthread_barrier_init(&all, 0, 2);
+    for (long i = 0; i < 2; i++) pthread_create(&t[i], 0, run, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+}
+/* A server, and a client whose requests are a head and a body: the body leaves at once, or when the head was confirmed. */
+static void requests(int at_once) {
+    char b[400] = "GET";
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof a;
+    int door = socket(AF_INET, SOCK_STREAM, 0), s = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(door, (void *)&a, size) || getsockname(door, (void *)&a, &size) || listen(door, 1)) exit(1);
+    if (!fork()) {
+        close(s);
+        int c = accept(door, 0, 0);
+        while (recv(c, b, 300, MSG_WAITALL) == 300) send(c, b, 50, 0);
+        _exit(0);
+    }
+    if (connect(s, (void *)&a, size) || setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once)) exit(1);
+    for (long i = 0; i < rounds; i++) { send(s, b, 100, 0); send(s, b, 200, 0); recv(s, b, 50, MSG_WAITALL); }
+    close(s);
+    wait(0);
+}
+int main(int count, char **word) {
+    rounds = atol(word[2]);
+    own = !strcmp(word[3], "own");
+    int uneven = !strcmp(word[3], "uneven");
+    part[0] = uneven ? 360000 : 200000; part[1] = 400000 - part[0];
+    if (!strcmp(word[1], "books")) both(books);
+    if (!strcmp(word[1], "steps")) both(steps);
+    if (!strcmp(word[1], "requests")) requests(!strcmp(word[3], "now"));
+    return 0;
+}""")
 
 
-@kind("frozen", "", "branches", 100, components=("run.user",))
+def workers(mode, n, base, test):
+    """Both sides of a mode of the workers, as many rounds each."""
+    return with_one(WORKERS, ["{dir}/bin/workers", mode, str(n), "HOW"], "HOW", (base, test))
+
+
+@kind("frozen", "", "one-lock", 1000, components=("off.dependent", "idle", "ready.", "run.task."), largest=60)
 def _(n):
-    return both("branches", "rs", RUST, ("regular", n), ("random", n))
+    return workers("books", n, "own", "one")
 
 
-CXX = r"""#include <algorithm>
-#include <cstdio>
+@kind("frozen", "", "uneven", 500, components=("off.dependent", "idle"), largest=60)
+def _(n):
+    return workers("steps", n, "even", "uneven")
+
+
+@kind("frozen", "", "nagle", 10, components=("idle", "off.dependent", "off.timer"))
+def _(n):
+    return workers("requests", n, "now", "later")
+
+
+# What programs do themselves.
+
+C_GRID = built("grid", "c", r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* Sums up the columns of a part of an image whose lines are so many bytes apart. */
+int main(int count, char **word) {
+    long n = atol(word[1]), apart = atol(word[2]), sum = 0;
+    unsigned char *image = aligned_alloc(4096, 8 << 20);
+    memset(image, 3, 8 << 20);
+    for (long k = 0; k < 4 * n; k++)
+        for (int x = 0; x < 64; x++)
+            for (int y = 0; y < 1024; y++) sum += image[y * apart + x]++;
+    printf("%d\n", sum == 1);
+}""")
+
+
+@kind("frozen", "", "pitch", 20, components=("run.user",), touches=("thp",))
+def _(n):
+    return with_one(C_GRID, ["{dir}/bin/grid", str(n), "APART"], "APART", (4096 + 192, 4096))
+
+
+CPP_CHAIN = built("chain", "cc", r"""#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <random>
+#include <algorithm>
 #include <vector>
-template <class It> void insertion(It a, It b) { for (It i = a; i != b; ++i) std::rotate(std::upper_bound(a, i, *i), i, i + 1); }
+// Orders that are linked with the next of their customer: in the order of the file, or in any.
+struct Order { Order *next; long price; char text[48]; };
 int main(int, char **word) {
-    long n = atol(word[2]), sum = 0;
-    for (long k = 0; k < n; k++) {
-        std::vector<int> v(4000); unsigned x = k + 1;
-        for (int &one : v) one = (x = x * 1664525 + 1013904223) >> 8;
-        if (!strcmp(word[1], "insertion")) insertion(v.begin(), v.end()); else std::sort(v.begin(), v.end());
-        sum += v[7];
+    std::vector<Order> orders(400000);
+    std::vector<int> way(orders.size());
+    std::iota(way.begin(), way.end(), 0);
+    std::mt19937 draw(7);
+    std::vector<int> mixed = way;
+    std::shuffle(mixed.begin(), mixed.end(), draw);
+    if (!strcmp(word[2], "any")) way = mixed;
+    for (size_t i = 0; i < way.size(); i++) orders[way[i]] = {&orders[way[(i + 1) % way.size()]], (long)i, ""};
+    long sum = 0;
+    Order *at = &orders[0];
+    for (long i = atol(word[1]) * 10000; i > 0; i--) { sum += at->price; at = at->next; }
+    printf("%d\n", sum == 1);
+}""")
+
+
+@kind("frozen", "", "links", 200, components=("run.user",), touches=("thp",))
+def _(n):
+    return with_one(CPP_CHAIN, ["{dir}/bin/chain", str(n), "ORDER"], "ORDER", ("file", "any"))
+
+
+CPP_BUCKETS = built("buckets", "cc", r"""#include <cstdio>
+#include <cstdlib>
+#include <unordered_map>
+// Sessions in a table that grows when there are so many in a bucket.
+int main(int, char **word) {
+    std::unordered_map<long, int> sessions;
+    sessions.max_load_factor(atof(word[2]));
+    for (long i = 0; i < 3000; i++) sessions[i * 2654435761 % 1000003] = i;
+    long sum = 0;
+    for (long k = atol(word[1]); k > 0; k--) for (long i = 0; i < 3000; i++) sum += sessions.find(i * 2654435761 % 1000003)->second;
+    printf("%d\n", sum == 1);
+}""")
+
+
+@kind("frozen", "", "load-factor", 100, components=("run.user",))
+def _(n):
+    return with_one(CPP_BUCKETS, ["{dir}/bin/buckets", str(n), "LOAD"], "LOAD", (1, 60))
+
+
+RUST_DISTANCE = built("distance", "rs", r"""// The distance of two texts: near the diagonal only, or everywhere.
+fn main() {
+    let word: Vec<String> = std::env::args().collect();
+    let (n, band) = (word[1].parse::<usize>().unwrap(), word[2].parse::<usize>().unwrap());
+    let a: Vec<u8> = (0..600).map(|i| (i * 7919 % 26) as u8).collect();
+    let b: Vec<u8> = (0..600).map(|i| (i * 7919 % 26) as u8 ^ (i % 50 == 0) as u8).collect();
+    let mut total = 0;
+    for _ in 0..n {
+        let mut last: Vec<u32> = (0..=600).collect();
+        for i in 1..=600usize {
+            let (from, to) = (i.saturating_sub(band).max(1), (i + band).min(600));
+            let mut line = vec![u32::MAX / 2; 601];
+            line[0] = i as u32;
+            for j in from..=to {
+                let same = last[j - 1] + (a[i - 1] != b[j - 1]) as u32;
+                line[j] = same.min(last[j] + 1).min(line[j - 1] + 1);
+            }
+            last = line;
+        }
+        total += last[600];
     }
-    printf("%ld\n", sum);
-}"""
+    println!("{}", total == 1);
+}""")
 
 
-@kind("frozen", "", "insertion", 200, components=("run.user",))
+@kind("frozen", "", "band", 100, components=("run.user",))
 def _(n):
-    return both("sorts", "cc", CXX, ("sort", n), ("insertion", n))
+    return with_one(RUST_DISTANCE, ["{dir}/bin/distance", str(n), "BAND"], "BAND", (20, 600))
 
 
-OCAML = r"""let () =
-  let n = int_of_string Sys.argv.(2) and sum = ref 0 in
-  let pairs = List.init 400 (fun i -> (i * 7919, i)) in
-  let table = Hashtbl.create 400 in
-  List.iter (fun (k, v) -> Hashtbl.replace table k v) pairs;
-  let find = if Sys.argv.(1) = "assoc" then (fun k -> List.assoc k pairs) else Hashtbl.find table in
-  for _ = 1 to n do for i = 0 to 399 do sum := !sum + find (i * 7919) done done;
-  print_int !sum"""
+OCAML_COMPARE = built("compare", "ml", """(* Sorts names by a function for texts of any kind, or for what they are. *)
+let () =
+  let n = int_of_string Sys.argv.(1) in
+  let order : (int * int) -> (int * int) -> int =
+    if Sys.argv.(2) = "any" then compare else (fun (a, b) (c, d) -> if a <> c then Int.compare a c else Int.compare b d) in
+  let names = Array.init 2000 (fun i -> (i * 7919 mod 101, i * 31 mod 2003)) in
+  let sum = ref 0 in
+  for _ = 1 to n do
+    let a = Array.copy names in
+    Array.stable_sort order a;
+    sum := !sum + fst a.(7)
+  done;
+  print_int !sum""")
 
 
-@kind("frozen", "", "lookups", 200, components=("run.user",))
+@kind("frozen", "", "compare", 100, components=("run.user",))
 def _(n):
-    return both("assoc", "ml", OCAML, ("hash", n), ("assoc", n))
+    return with_one(OCAML_COMPARE, ["{dir}/bin/compare", str(n), "HOW"], "HOW", ("own", "any"))
 
 
-PASCAL = r"""program primes;
-uses sysutils;
-var n, i, d, found, last: longint; all: boolean;
+PASCAL_QUEENS = built("queens", "pas", """program queens;
+{ Places queens, and looks whether one takes another: at each queen, or only at the last ones. }
+uses SysUtils;
+var at: array[1..12] of longint; n, k, found: longint; first: longint;
+function Good(row: longint): boolean;
+var i: longint;
 begin
-  n := StrToInt(ParamStr(2)) * 1000; found := 0; all := ParamStr(1) = 'all';
-  for i := 2 to n do begin
-    if all then last := 300 else last := trunc(sqrt(1000 + i mod 1000));
-    d := 2;
-    while (d <= last) and (1000003 mod d <> 0) do inc(d);
-    if d > last then inc(found);
+  Good := true;
+  for i := 1 to row - 1 do if (at[i] = at[row]) or (abs(at[i] - at[row]) = row - i) then begin Good := false; exit; end;
+end;
+procedure Place(row: longint);
+var c: longint;
+begin
+  if row > 6 then begin inc(found); exit; end;
+  for c := 1 to 6 do
+  begin
+    at[row] := c;
+    if (row < first) or Good(row) then Place(row + 1);
   end;
-  writeln(found);
-end."""
+end;
+begin
+  n := StrToInt(ParamStr(1)); first := StrToInt(ParamStr(2)); found := 0;
+  for k := 1 to n do Place(1);
+  WriteLn(found);
+end.""")
 
 
-@kind("frozen", "", "primes", 200, components=("run.user",))
+@kind("frozen", "", "queens", 1000, components=("run.user",))
 def _(n):
-    return both("primes", "pas", PASCAL, ("root", n), ("all", n))
+    return with_one(PASCAL_QUEENS, ["{dir}/bin/queens", str(n), "FIRST"], "FIRST", (1, 4))
 
 
-CSHARP = r"""using System; using System.Collections.Generic;
-class Key : IEquatable<Key> {
-  public static int Mask; public int Value;
-  public override int GetHashCode() { return Value & Mask; }
-  public bool Equals(Key other) { return Value == other.Value; }
-}
-class Program {
+CS_CALLS = built("plugin.exe", "cs", """using System; using System.Reflection;
+class Plugin {
+  long sum;
+  public void Add(int x) { sum += x; }
   static void Main(string[] word) {
-    Key.Mask = word[0] == "spread" ? -1 : 0;
-    var table = new Dictionary<Key, int>(600); var key = new Key(); long sum = 0;
-    for (int i = 0; i < 300; i++) table[new Key { Value = i }] = i;
-    for (int k = 0; k < int.Parse(word[1]); k++) for (int i = 0; i < 300; i++) { key.Value = i; sum += table[key]; }
-    Console.WriteLine(sum);
+    var plugin = new Plugin(); var method = typeof(Plugin).GetMethod("Add");
+    var add = (Action<int>)Delegate.CreateDelegate(typeof(Action<int>), plugin, method);
+    var args = new object[1]; bool named = word[1] == "name";
+    for (int k = int.Parse(word[0]) * 1000; k > 0; k--) {
+      if (named) { args[0] = k; method.Invoke(plugin, args); } else add(k);
+    }
+    Console.WriteLine(plugin.sum == 1);
   }
-}"""
+}""")
 
 
-@kind("frozen", "", "collisions", 200, components=("run.user",))
+@kind("frozen", "", "reflection", 100, components=("run.user",))
 def _(n):
-    return tuple(Side(["mono", "{dir}/bin/hash.exe", word, str(n)], before=built("hash.exe", "cs", CSHARP)) for word in ("spread", "same"))
+    return with_one(CS_CALLS, ["mono", "{dir}/bin/plugin.exe", str(n), "HOW"], "HOW", ("delegate", "name"))
 
 
-@kind("frozen", "", "interpreted", 2000, components=("run.user",))
+@kind("frozen", "", "includes", 100, components=("run.user",))
 def _(n):
-    text = f"(progn (defun f (x) (let ((s 0)) (dotimes (i 100) (setq s (logxor (+ s i) x))) s)) (HOW 'f) (dotimes (k {n}) (f k)))"
-    return either(lambda code: ["clisp", "-q", "-norc", "-x", code], text, "HOW", ("compile", "identity"))
+    text = ("const seen = Array.from({length: 1500}, (x, i) => 'user' + i), set = new Set(seen); let k = 0;"
+            f"for (let r = 0; r < {n}; r++) for (let i = 0; i < 1500; i += 10) k += FIND;")
+    return either(node, text, "FIND", ("set.has('user' + i)", "seen.includes('user' + i)"))
 
 
-@kind("frozen", "", "backtracking", 50, components=("run.user",))
+@kind("frozen", "", "sort-key", 20, components=("run.user",))
 def _(n):
-    text = f'(dotimes (i {n}) (regex "^HOW[bd]" "aaaaaaaaaaaaaaac")) (exit)'
-    return either(lambda code: ["newlisp", "-e", code], text, "HOW", ("a+", "(a+)+"))
+    text = ("sub key { my ($d, $m, $y) = $_[0] =~ /^(\\d+)\\.(\\d+)\\.(\\d+)$/; return sprintf '%04d%02d%02d', $y, $m, $d; }"
+            "my @days = map { ($_ * 7 % 28 + 1) . '.' . ($_ % 12 + 1) . '.' . ($_ * 31 % 100 + 1900) } 1 .. 500;"
+            f"for (1 .. {n}) {{ my @s = HOW; }}")
+    once = "map { $_->[1] } sort { $a->[0] cmp $b->[0] } map { [key($_), $_] } @days"
+    return either(perl, text, "HOW", (once, "sort { key($a) cmp key($b) } @days"))
 
 
-@kind("frozen", "", "pbkdf2", 200, components=("run.user",))
+@kind("frozen", "", "deepcopy", 1000, components=("run.user",))
 def _(n):
-    line = "openssl enc -aes-256-cbc -pbkdf2 -iter COUNT -md sha512 -pass pass:x -S 0102030405060708 -in /etc/hostname -out /dev/null"
-    return either(shell, line, "COUNT", (1000, 1000 * n))
+    text = (f"import copy\nconfig = {{'limits': [1, 2, 3], 'names': {{'a' + str(i): [i] for i in range(40)}}}}\nfor i in range({n}):\n"
+            " c = copy.HOW(config)\n c['limits'] = i")
+    return either(python, text, "HOW", ("copy", "deepcopy"))
 
 
-@kind("frozen", "", "rhash", 4, components=("run.user",))
+@kind("frozen", "", "exceptions", 200, components=("run.user",))
 def _(n):
-    return either(shell, f"head -c {n}M {{dir}}/text.data | rhash --HOW - > /dev/null", "HOW", ("md5", "snefru256"))
+    text = (f"words = (1..400).map {{ |i| 'x' + i.to_s }}; k = 0; {n}.times {{ words.each {{ |w| k += "
+            "HOW } }")
+    base, test = "w.match?(/\\A\\d+\\z/) ? w.to_i : 1", "(Integer(w) rescue 1)"
+    return either(lambda code: ["ruby", "-e", code], text, "HOW", (base, test))
 
 
-@kind("frozen", "", "lsearch", 100, components=("run.user",))
+@kind("frozen", "", "similar", 20, components=("run.user",))
 def _(n):
-    text = (f"set l {{}}; for {{set i 0}} {{$i < 3000}} {{incr i}} {{lappend l [format %05d $i]}}\n"
-            f"for {{set k 0}} {{$k < {n}}} {{incr k}} {{for {{set i 0}} {{$i < 100}} {{incr i}} {{lsearch HOW $l [format %05d [expr {{$i * 29}}]]}}}}")
-    return either(lambda code: ["sh", "-c", 'echo "$1" | tclsh', "sh", code], text, "HOW", ("-sorted", "-exact"))
+    text = ("$a = str_repeat('the quick brown fox ', 12); $b = str_repeat('a lazy dog jumps ', 12); $k = 0;"
+            f"for ($i = 0; $i < {n}; $i++) $k += HOW($a, $b . $i);")
+    return either(lambda code: ["php", "-r", code], text, "HOW", ("levenshtein", "similar_text"))
 
 
-@kind("frozen", "", "mawk", 200, components=("run.user",))
+@kind("frozen", "", "running-total", 20, components=("run.user",))
 def _(n):
-    return either(lambda code: ["mawk", code], 'BEGIN { for (k = 0; k < COUNT; k++) { s = ""; for (i = 0; i < 400; i++) s = s substr("abc", i % 3, 1) } }', "COUNT", (1, 4 * n))
+    text = (f"CREATE TABLE sales(day INTEGER PRIMARY KEY, cents INTEGER); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 400) "
+            f"INSERT INTO sales SELECT i, i * 7919 % 1000 FROM c; WITH RECURSIVE r(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM r LIMIT {n}) "
+            "SELECT sum(total) FROM r, (SELECT (SELECT sum(cents) FROM sales o WHERE o.day <= s.day AND FROM_DAY) AS total FROM sales s) LIMIT 1;")
+    return either(lambda code: ["sqlite3", ":memory:", code], text, "FROM_DAY", ("o.day > s.day - 7", "o.day > 0 * s.day"))
 
 
-def nginx(level, line):
-    """A web server that is started, serves a client, and is stopped."""
-    conf = ("daemon off; master_process off; pid {dir}/nginx.pid; error_log {dir}/nginx.err; events { worker_connections 64; } http { access_log off; "
-            "client_body_temp_path {dir}/nginx-a; proxy_temp_path {dir}/nginx-b; fastcgi_temp_path {dir}/nginx-c; uwsgi_temp_path {dir}/nginx-d; "
-            "scgi_temp_path {dir}/nginx-e; keepalive_requests 10000000; gzip on; gzip_types *; gzip_http_version 1.0; "
-            f"gzip_comp_level {level}; server {{ listen 127.0.0.1:8931; root {{dir}}/www; }} }}")
-    make = ("mkdir -p {dir}/www && chmod 755 {dir}/www && "
-            f"head -c 60000 {{dir}}/text.data > {{dir}}/www/page && echo x > {{dir}}/www/small && echo '{conf}' > {{dir}}/nginx.conf")
-    run = ("nginx -p {dir} -c {dir}/nginx.conf -e {dir}/nginx.err & i=0; until [ -s {dir}/nginx.pid ] || [ $i = 200 ]; do sleep 0.02; i=$((i + 1)); done; "
-           f"{line} > /dev/null; s=$?; kill $!; wait; rm -f {{dir}}/nginx.pid; exit $s")
-    return Side(shell(run), before=[["sh", "-c", make]])
-
-
-@kind("frozen", "", "nginx", 4000, components=("run.network", "run.interrupt", "ready.", "run.task.", "run.file.", "off.dependent", "idle", "run.user", "run.call.entry"))
+@kind("frozen", "", "xz-mode", 4, components=("run.user",))
 def _(n):
-    return tuple(nginx(1, f"ab -q -k -c 2 -n {count} http://127.0.0.1:8931/small") for count in (10, n))
+    line = f"head -c {min(64 * n, 60000)}K {{dir}}/text.data | xz -T1 -c --format=raw --lzma2=dict=1MiB,mode=MODE"
+    return either(shell, line, "MODE", ("fast,mf=hc4,nice=16,depth=4", "normal,mf=hc4,nice=64,depth=40"))
 
 
-@kind("frozen", "", "nginx-gzip", 100, components=("run.user",))
+@kind("frozen", "", "numbers", 1, components=("run.user",))
 def _(n):
-    return tuple(nginx(level, f"ab -q -k -c 1 -n {n} -H 'Accept-Encoding: gzip' http://127.0.0.1:8931/page") for level in (1, 9))
+    return either(shell, f"head -c {min(n, 60)}M {{dir}}/text.data | LC_ALL=C sort --parallel=1 -S 600M -HOW -k 1,1 | tail -n 1", "HOW", ("n", "g"))
 
 
-@kind("frozen", "", "loops-in-r", 400, components=("run.user",))
+@kind("frozen", "", "cipher", 16, components=("run.user",))
 def _(n):
-    text = f"x <- as.numeric(1:20000); for (k in 1:{n}) {{ s <- 0; HOW }}"
-    return either(lambda code: ["Rscript", "--vanilla", "-e", code], text, "HOW", ("s <- sum(x)", "for (v in x) s <- s + sqrt(v)"))
+    line = f"head -c {min(n, 128)}M {{dir}}/work.data | openssl enc -CIPHER-256-ctr -K 11 -iv 22 | tail -c 1 | wc -c"
+    return either(shell, line, "CIPHER", ("aes", "camellia"))
 
 
-@kind("frozen", "", "erlang-fold", 200, components=("run.user",))
+@kind("frozen", "", "accumulator", 200, components=("run.user",))
 def _(n):
-    text = f"L = lists:seq(1, 300), [lists:HOW(fun(X, A) -> A bxor X end, 0, L) || _ <- lists:seq(1, COUNT)], halt()."
-    return either(lambda code: ["erl", "-noshell", "-eval", code], text.replace("HOW", "foldl"), "COUNT", (1, 20 * n))
+    text = ("use_module(library(lists)), assertz((turn([], R, R))), assertz((turn([H|T], A, R) :- turn(T, [H|A], R))), "
+            "assertz((naive([], []))), assertz((naive([H|T], R) :- naive(T, S), append(S, [H], R))), numlist(1, 150, L), "
+            f"forall(between(1, {n}, _), HOW)")
+    return either(lambda code: ["swipl", "-q", "-g", code, "-t", "halt"], text, "HOW", ("turn(L, [], _)", "naive(L, _)"))
 
 
-@kind("frozen", "", "scheme-fib", 200, components=("run.user",))
+@kind("frozen", "", "pi", 100, components=("run.user",))
 def _(n):
-    text = "(define (fib n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2))))) (do ((k 0 (+ k 1))) ((= k COUNT)) (fib 18)) (exit)"
-    return either(lambda code: ["sh", "-c", 'echo "$1" | chezscheme -q', "sh", code], text, "COUNT", (1, 10 * n))
+    return either(shell, f"echo 'scale=DIGITS; for (k = 0; k < {n}; k++) x = a(1 / (k + 2)); x > 9' | bc -l", "DIGITS", (10, 120))
+
+
+@kind("frozen", "", "nth", 1000, components=("run.user",))
+def _(n):
+    text = ("(let* ((l (loop for i below 400 collect i)) (v (coerce l 'simple-vector)) (s 0)) (declare (type fixnum s) (type simple-vector v)) "
+            f"(dotimes (k {n}) (dotimes (i 400) (setf s (logand 65535 (+ s (the fixnum HOW)))))) (when (= s 70000) (print s)))")
+    line = ["sbcl", "--noinform", "--disable-debugger", "--no-userinit", "--no-sysinit", "--eval"]
+    return either(lambda code: [*line, code, "--quit"], text, "HOW", ("(svref v i)", "(nth i l)"))
+
+
+JAVA_RECENT = [["sh", "-c", r"""[ -e {dir}/bin/Recent.class ] || { mkdir -p {dir}/bin && cd {dir}/bin && cat > Recent.java <<'END' && javac Recent.java
+import java.util.*;
+class Recent {
+    // The prices of the last days, in a list that knows where each is or in one whose members know the next.
+    public static void main(String[] word) {
+        List<Integer> prices = word[1].equals("array") ? new ArrayList<>() : new LinkedList<>();
+        for (int i = 0; i < 500; i++) prices.add(i * 7919 % 1000);
+        long sum = 0;
+        for (int k = Integer.parseInt(word[0]); k > 0; k--)
+            for (int i = 1; i < prices.size(); i++) sum += Math.abs(prices.get(i) - prices.get(i - 1));
+        System.out.println(sum == 1);
+    }
+}
+END
+}"""]]
+
+
+@kind("frozen", "", "linked-list", 1000, components=("run.user",))
+def _(n):
+    line = ["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", "{dir}/bin", "Recent", str(n), "LIST"]
+    return with_one(JAVA_RECENT, line, "LIST", ("array", "linked"))

@@ -1,289 +1,288 @@
-"""Kinds that lose by a setting of the host, of a control group or of a mount.
+"""Kinds that lose by how the host, the control group or the mount is set, or by how memory is asked for and where it is placed.
 
 The kinds of frozen_*.py are those that no rule was changed by: they are run once when rules have changed. Whoever looks at a case of these
-to change a rule moves its kind to seen.py or seen_more.py.
+to change a rule moves its kind to a seen*.py.
 """
 
-from cases import DATA, DIRTY, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio, io_limited, merging, programs, remounted, toggled
-from compiled import after, built
-from kinds import kind
+from cases import DIRTY, QUEUE, THP, Side, dropped, fio, io_limited, merging, remounted, toggled
+from compiled import after, built, with_one
+from kinds import kind, shell
 
-def part(mib, name="part.data"):
-    """What makes a file of the first MiB of large.data, and drops it from the page cache."""
+
+def piece(mib, name):
+    """What makes a file {dir}/NAME of the first MiB of large.data, and drops it from the page cache."""
     file = f"{{dir}}/{name}"
     size = f"[ \"$(stat -c %s {file} 2> /dev/null)\" = {mib << 20} ]"
     return [["sh", "-c", f"{size} || {{ head -c {mib}M {{dir}}/large.data > {file}; sync {file}; }}"], *dropped(file)]
 
 
-# Memory.
+def pieces(count, mib, name):
+    """What makes `count` files {dir}/NAME.0 and so on of as many MiB, and drops them from the page cache."""
+    files = [f"{{dir}}/{name}.{i}" for i in range(count)]
+    make = (f"for f in {' '.join(files)}; do [ \"$(stat -c %s $f 2> /dev/null)\" = {mib << 20} ] || "
+            f"{{ head -c {mib}M {{dir}}/large.data > $f; sync $f; }}; done")
+    return [["sh", "-c", make], *(command for file in files for command in dropped(file))]
 
 
-COLUMNS_SOURCE = """
-#include <vector>
-#include <cstdio>
-#include <cstdlib>
-struct Table { std::vector<double> price; std::vector<long> at; };
-int main(int, char **words) {
-    double sum = 0;
-    for (long round = 0; round < atol(words[1]); round++) {
-        Table table;
-        for (long i = 0; i < 3000000; i++) { table.price.push_back(i * 0.5); table.at.push_back(i ^ round); }
-        sum += table.price[round] + table.at.back();
+ALWAYS = {f"{THP}/enabled": "always"}
+
+# Huge pages.
+
+
+C_DEDUP = built("set-dedup", "c", """#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+/* Counts the distinct keys of batches: a hash table that doubles when an eighth of it is full. */
+struct table { uint64_t *slot; size_t size, used; };
+static void grow(struct table *t);
+static void put(struct table *t, uint64_t key)
+{
+    size_t at = key * 0x9E3779B97F4A7C15ull >> 20 & (t->size - 1);
+    while (t->slot[at] && t->slot[at] != key) at = (at + 1) & (t->size - 1);
+    if (t->slot[at]) return;
+    t->slot[at] = key;
+    if (++t->used * 8 > t->size) grow(t);
+}
+static void grow(struct table *t)
+{
+    struct table wider = {calloc(t->size * 2, 8), t->size * 2, 0};
+    for (size_t i = 0; i < t->size; i++) if (t->slot[i]) put(&wider, t->slot[i]);
+    free(t->slot);
+    *t = wider;
+}
+int main(int c, char **v)
+{
+    uint64_t key = 88172645463325252ull, distinct = 0;
+    for (long batch = atol(v[1]); batch > 0; batch--) {
+        struct table t = {calloc(1 << 20, 8), 1 << 20, 0};
+        for (long i = 0; i < 600000; i++) {
+            key ^= key << 13; key ^= key >> 7; key ^= key << 17;
+            put(&t, key);
+        }
+        distinct += t.used;
+        free(t.slot);
     }
-    printf("%g\\n", sum);
-}"""
+    printf("%lu\\n", distinct);
+    return 0;
+}""")
 
 
-@kind("frozen", "thp.disabled", "columns", 5, touches=("thp", "malloc"))
+@kind("frozen", "thp.disabled", "dedup", 2, touches=("thp", "malloc"))
 def _(n):
-    # Columns that grow, in C++.
-    return toggled(["{dir}/bin/columns", str(n)], f"{THP}/enabled", "always", "never", before=built("columns", "cc", COLUMNS_SOURCE))
+    return toggled(["{dir}/bin/set-dedup", str(n)], f"{THP}/enabled", "always", "madvise", before=C_DEDUP)
 
 
-TOTALS_SOURCE = """
-package main
-
-import (
-	"fmt"
-	"os"
-	"strconv"
-)
-
-const rows, columns = 6144, 520
-
-func main() {
-	n, _ := strconv.Atoi(os.Args[1])
-	matrix := make([]float64, rows*columns)
-	for i := range matrix {
-		matrix[i] = float64(i % 1000)
-	}
-	totals := make([]float64, columns)
-	for round := 0; round < n; round++ {
-		for column := 0; column < columns; column++ {
-			sum := 0.0
-			for row := 0; row < rows; row++ {
-				sum += matrix[row*columns+column]
-			}
-			totals[column] += sum
-		}
-	}
-	fmt.Println(totals[0], totals[columns-1])
-}"""
+PASCAL_SURVEY = built("set-survey", "pas", """program survey;
+{ A grid of heights that is taken anew for each tile of a map, and of which one cell in 128 was measured. }
+const
+  cells = 6 * 1024 * 1024;
+type
+  grid = array [0 .. cells - 1] of double;
+var
+  tiles, i, code: longint;
+  heights: ^grid;
+  sum: double;
+begin
+  val(paramstr(1), tiles, code);
+  sum := 0;
+  while tiles > 0 do begin
+    getmem(heights, sizeof(grid));
+    for i := 0 to cells div 128 - 1 do heights^[i * 128 + i mod 7] := i and 1023;
+    for i := 0 to cells div 128 - 1 do sum := sum + heights^[i * 128 + i mod 7];
+    freemem(heights);
+    dec(tiles);
+  end;
+  writeln(sum:0:1);
+end.""")
 
 
-@kind("frozen", "thp.disabled", "totals", 10, touches=("thp",))
+@kind("frozen", "thp.disabled", "survey", 8, touches=("thp",))
 def _(n):
-    # The totals of a matrix's columns, which lie across its pages, in Go.
-    return toggled(["{dir}/bin/totals", str(n)], f"{THP}/enabled", "always", "madvise", before=built("totals", "go", TOTALS_SOURCE))
+    return toggled(["{dir}/bin/set-survey", str(n)], f"{THP}/enabled", "always", "never", before=PASCAL_SURVEY)
 
 
-FRAMES_SOURCE = """
-use std::thread;
-fn flipped(frame: &[u8], width: usize) -> Vec<u8> {
-    let mut out = vec![0u8; frame.len()];
-    for (to, from) in out.chunks_exact_mut(width).zip(frame.chunks_exact(width).rev()) { to.copy_from_slice(from); }
-    out
+C_JOBS = built("set-jobs", "c", """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* Runs jobs one after the other, each in a process of its own with a scratch buffer, with huge pages or, as one may ask, without. */
+int main(int c, char **v)
+{
+    size_t bytes = 96 << 20;
+    if (prctl(PR_SET_THP_DISABLE, strcmp(v[2], "--huge") != 0, 0, 0, 0)) return 1;
+    for (long job = atol(v[1]); job > 0; job--) {
+        if (!fork()) {
+            unsigned *scratch = mmap(0, bytes, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), sum = job;
+            for (size_t i = 0; i < bytes / 4; i += 16) scratch[i] = sum = sum * 69069 + i;
+            for (size_t i = 0; i < bytes / 4; i += 64) sum += scratch[i];
+            _exit(sum == 7);
+        }
+        wait(0);
+    }
+    return 0;
+}""")
+
+
+@kind("frozen", "thp.disabled", "jobs", 4, touches=("thp",))
+def _(n):
+    return with_one(C_JOBS, ["{dir}/bin/set-jobs", str(n), "MODE"], "MODE", ("--huge", "--small"), settings=ALWAYS)
+
+
+RUST_JOIN = built("set-join", "rs", """use std::thread;
+extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; fn munmap(at: *mut u8, bytes: usize) -> i32; }
+// Joins partitions of two tables: rows of one are looked up in a bucket array of the other. Two threads take a partition each.
+fn join(advice: i32, seed: u64) -> u64 {
+    let slots: usize = 1 << 23;
+    let memory = unsafe { mmap(std::ptr::null_mut(), slots * 8, 3, 0x22, -1, 0) };
+    assert!(unsafe { madvise(memory, slots * 8, advice) } == 0);
+    let buckets = unsafe { std::slice::from_raw_parts_mut(memory as *mut u64, slots) };
+    let (mut row, mut found) = (seed * 2 + 1, 0);
+    let mut next = || { row ^= row << 13; row ^= row >> 7; row ^= row << 17; row };
+    for _ in 0..600000 { let key = next(); buckets[key as usize % slots] = key; }
+    for _ in 0..600000 { let key = next(); found += (buckets[key as usize % slots] > key) as u64; }
+    unsafe { munmap(memory, slots * 8) };
+    found
 }
 fn main() {
-    let frames: usize = std::env::args().nth(1).unwrap().parse().unwrap();
-    let films: Vec<_> = (0..2u8).map(|film| thread::spawn(move || {
-        let mut seen = 0u64;
-        for i in 0..frames {
-            let frame = vec![film + i as u8 | 1; 7680 * 4800];
-            seen += flipped(&frame, 7680)[7680 * 100 + i] as u64;
-        }
-        seen
-    })).collect();
-    println!("{}", films.into_iter().map(|film| film.join().unwrap()).sum::<u64>());
-}"""
+    let words: Vec<String> = std::env::args().collect();
+    let partitions: u64 = words[1].parse().unwrap();
+    let advice = if words[2] == "hugepage" { 14 } else { 15 };
+    let threads: Vec<_> = (0..2).map(|one| thread::spawn(move || (0..partitions).map(|i| join(advice, i * 2 + one)).sum::<u64>())).collect();
+    println!("{}", threads.into_iter().map(|one| one.join().unwrap()).sum::<u64>());
+}""")
 
 
-@kind("frozen", "thp.disabled", "frames", 3, touches=("thp", "malloc"))
+@kind("frozen", "thp.disabled", "join", 4, touches=("thp",))
 def _(n):
-    # Two threads that flip frames, in Rust.
-    return toggled(["{dir}/bin/frames", str(n)], f"{THP}/enabled", "always", "madvise", before=built("frames", "rs", FRAMES_SOURCE))
+    return with_one(RUST_JOIN, ["{dir}/bin/set-join", str(n), "ADVICE"], "ADVICE", ("hugepage", "nohugepage"), settings=ALWAYS)
 
 
-HEAT_SOURCE = """
-program heat
-  implicit none
-  real(8), allocatable :: now(:,:), next(:,:)
-  integer :: step, steps
-  character(20) :: word
-  call get_command_argument(1, word)
-  read(word, *) steps
-  allocate(now(2048, 2048))
-  now = 1
-  do step = 1, steps
-    allocate(next(2048, 2048))
-    next = now
-    next(2:2047, 2:2047) = now(2:2047, 2:2047) + 0.1d0 * (now(1:2046, 2:2047) + now(3:2048, 2:2047) - 2 * now(2:2047, 2:2047))
-    call move_alloc(next, now)
-  end do
-  print *, now(100, 100)
-end program"""
-
-
-@kind("frozen", "thp.disabled", "heat", 10, touches=("thp", "malloc"))
-def _(n):
-    # A new grid for each step, in Fortran.
-    return toggled(["{dir}/bin/heat", str(n)], f"{THP}/enabled", "always", "never", before=built("heat", "f90", HEAT_SOURCE))
-
-
-BOARD_SOURCE = """
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+CPP_BLACKBOARD = built("set-blackboard", "cc", """#include <cstdlib>
+#include <cstring>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
-int main(int count, char **words) {
-    size_t bytes = 32 << 20;
-    for (long round = 0; round < atol(words[1]); round++) {
-        char *board = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        for (int worker = 0; worker < 2; worker++)
-            if (fork() == 0) {
-                for (size_t at = 0; at < bytes; at += 256)
-                    board[worker * bytes + at] = worker + 1;
-                _exit(0);
+// A parent hands pictures to a worker through segments of System V: the parent draws one, the worker sums it up.
+int main(int, char **v) {
+    const size_t bytes = 40 << 20;
+    for (long picture = atol(v[1]); picture > 0; picture--) {
+        int id = shmget(IPC_PRIVATE, bytes, 0600 | IPC_CREAT);
+        if (id < 0) return 1;
+        char *canvas = (char *)shmat(id, nullptr, 0);
+        if (canvas == (char *)-1) return 1;
+        for (size_t row = 0; row < bytes; row += 5120) memset(canvas + row, picture + row / 5120, 2560);
+        if (pid_t worker = fork()) waitpid(worker, nullptr, 0);
+        else {
+            long sum = 0;
+            for (size_t at = 0; at < bytes; at += 512) sum += canvas[at];
+            _exit(sum == 1);
+        }
+        shmdt(canvas);
+        shmctl(id, IPC_RMID, nullptr);
+    }
+}""")
+
+
+@kind("frozen", "shmem.small_pages", "blackboard", 6, touches=("thp",))
+def _(n):
+    return toggled(["{dir}/bin/set-blackboard", str(n)], f"{THP}/shmem_enabled", "always", "never", before=CPP_BLACKBOARD)
+
+
+RUST_ROUTES = built("set-routes", "rs", """use std::thread;
+extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; fn munmap(at: *mut u8, bytes: usize) -> i32; }
+// A table of routes in shared memory that workers could inherit: it is rebuilt again and again, each half by a thread.
+fn main() {
+    let bytes: usize = 64 << 20;
+    let mut sum = 0u64;
+    for round in 0..std::env::args().nth(1).unwrap().parse::<u64>().unwrap() {
+        let at = unsafe { mmap(std::ptr::null_mut(), bytes, 3, 0x21, -1, 0) };
+        assert!(unsafe { madvise(at, bytes, 14) } == 0);
+        let table = unsafe { std::slice::from_raw_parts_mut(at as *mut u64, bytes / 8) };
+        thread::scope(|all| {
+            for half in table.chunks_mut(bytes / 16) {
+                all.spawn(move || for i in (0..half.len()).step_by(24) { half[i] = i as u64 * 31 + round; });
             }
-        while (wait(NULL) > 0)
-            ;
-        munmap(board, 2 * bytes);
+        });
+        sum += table[240 * round as usize % 100000];
+        unsafe { munmap(at, bytes) };
     }
-    return 0;
-}"""
+    println!("{}", sum);
+}""")
 
 
-@kind("frozen", "shmem.small_pages", "board", 5, touches=("thp",))
+@kind("frozen", "shmem.small_pages", "routes", 6, touches=("thp",))
 def _(n):
-    # A board that two processes write their halves of.
-    return toggled(["{dir}/bin/board", str(n)], f"{THP}/shmem_enabled", "always", "never", before=built("board", "c", BOARD_SOURCE))
+    return toggled(["{dir}/bin/set-routes", str(n)], f"{THP}/shmem_enabled", "advise", "never", before=RUST_ROUTES)
 
 
-SURFACE_SOURCE = """
-package main
-
-import (
-	"bytes"
-	"os"
-	"strconv"
-	"syscall"
-	"unsafe"
-)
-
-func main() {
-	n, _ := strconv.Atoi(os.Args[1])
-	row := bytes.Repeat([]byte{5}, 65536)
-	name := []byte("surface\\x00")
-	for i := 0; i < n; i++ {
-		fd, _, failed := syscall.Syscall(319, uintptr(unsafe.Pointer(&name[0])), 1, 0)
-		if failed != 0 {
-			panic(failed)
-		}
-		syscall.Ftruncate(int(fd), 48<<20)
-		surface, failure := syscall.Mmap(int(fd), 0, 48<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-		if failure != nil {
-			panic(failure)
-		}
-		for at := 0; at < len(surface); at += len(row) {
-			copy(surface[at:], row)
-		}
-		syscall.Munmap(surface)
-		syscall.Close(int(fd))
-	}
-}"""
-
-
-@kind("frozen", "shmem.small_pages", "surface", 5, touches=("thp",))
-def _(n):
-    # Surfaces as a compositor's clients have, in Go.
-    return toggled(["{dir}/bin/surface", str(n)], f"{THP}/shmem_enabled", "always", "never", before=built("surface", "go", SURFACE_SOURCE))
-
-
-CHUNKS_SOURCE = """
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-/* Chunks of 4 MiB in address space that is kept for them, each behind a header of so many bytes. */
-int main(int count, char **words) {
-    size_t chunk = 4 << 20, header = strtoul(words[2], NULL, 0);
-    char *kept = mmap((void *)0x280000000000, 64 * chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (kept == MAP_FAILED)
-        return 1;
-    for (long i = 0; i < atol(words[1]); i++) {
-        char *at = mmap(kept + i % 20 * 3 * chunk + header, chunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        if (at == MAP_FAILED)
-            return 1;
-        memset(at, 1, chunk);
-        mmap(at, chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    }
-    return 0;
-}"""
-
-
-@kind("frozen", "map.misaligned", "chunks", 50, touches=("thp",))
-def _(n):
-    more = dict(settings={f"{THP}/enabled": "always"}, before=built("chunks", "c", CHUNKS_SOURCE))
-    return programs(*(["{dir}/bin/chunks", str(n), header] for header in ("0", "0x100000")), **more)
-
-
-GUESTS_SOURCE = """
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-/* Two guests with the same memory, which both begin to write after a while. */
-int main(int count, char **words) {
-    size_t bytes = strtoul(words[1], NULL, 0) << 19;
-    for (int guest = 0; guest < 2; guest++)
-        if (fork() == 0) {
-            char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            madvise(memory, bytes, MADV_MERGEABLE);
-            memset(memory, 3, bytes);
-            usleep(800000);
-            for (size_t at = 0; at < bytes; at += 4096)
-                memory[at + 64] = guest;
-            _exit(0);
-        }
-    while (wait(NULL) > 0)
-        ;
-    return 0;
-}"""
-
-
-@kind("frozen", "ksm.separated", "guests", 64, largest=10)
-def _(n):
-    return after(built("guests", "c", GUESTS_SOURCE), merging(["{dir}/bin/guests", str(n)], "30000"))
-
-
-ORDERS_SOURCE = """
-#include <cstdio>
-#include <cstdlib>
+CPP_SLABS = built("set-slabs", "cc", """#include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
-// Books of orders with room for many, in each of which a few are written.
-int main(int, char **words) {
-    int failed = strcmp(words[2], "pinned") ? munlockall() : mlockall(MCL_CURRENT | MCL_FUTURE);
-    if (failed) { perror("mlockall"); return 1; }
-    for (long day = 0; day < atol(words[1]); day++) {
-        void *room = mmap(nullptr, 32 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (room == MAP_FAILED) { perror("mmap"); return 1; }
-        char *book = (char *)room;
-        for (int order = 0; order < 200; order++) book[order * 64] = order;
-        munmap(room, 32 << 20);
+// Slabs of 2 MiB for records, each with so many bytes for its header.
+int main(int, char **v) {
+    size_t header = strtoul(v[2], nullptr, 0), room = 2 << 20;
+    long sum = 0;
+    for (long slab = atol(v[1]); slab > 0; slab--) {
+        char *at = (char *)mmap(nullptr, header + room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) return 1;
+        for (size_t record = 0; record < room; record += 256) memcpy(at + header + record, &slab, sizeof slab);
+        sum += at[header + slab % 8192 * 256];
+        munmap(at, header + room);
     }
-}"""
+    return sum == 1;
+}""")
 
 
-@kind("frozen", "memory.pinned", "orders", 4)
+@kind("frozen", "map.misaligned", "slabs", 200, touches=("thp",))
 def _(n):
-    return programs(*(["{dir}/bin/orders", str(n), word] for word in ("paged", "pinned")), before=built("orders", "cc", ORDERS_SOURCE))
+    return with_one(CPP_SLABS, ["{dir}/bin/set-slabs", str(n), "HEADER"], "HEADER", ("0", "4096"), settings=ALWAYS)
 
 
-if LOCKED_DOWN is False:
-    SYMBOLS_SOURCE = """
-package main
+C_FIBERS = built("set-fibers", "c", """#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+/* Fibers that parse nested texts on stacks of their own. A stack lies behind a guard of so many bytes in the slot of its fiber. */
+static ucontext_t back, fiber;
+static long nodes;
+static void parse(int depth) { char token[2000]; memset(token, depth, sizeof token); nodes += token[depth % 2000]; if (depth) parse(depth - 1); nodes += token[5]; }
+static void run(void) { parse(1800); }
+int main(int c, char **v)
+{
+    size_t guard = strtoul(v[2], 0, 0), stack = 4 << 20, slot = 8 << 20;
+    char *slots = mmap((void *)0x310000000000, 16 * slot, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (slots == MAP_FAILED) return 1;
+    for (long i = 0; i < atol(v[1]); i++) {
+        char *at = slots + i % 16 * slot + guard;
+        if (mprotect(at, stack, PROT_READ | PROT_WRITE)) return 1;
+        getcontext(&fiber);
+        fiber.uc_stack.ss_sp = at;
+        fiber.uc_stack.ss_size = stack;
+        fiber.uc_link = &back;
+        makecontext(&fiber, run, 0);
+        swapcontext(&back, &fiber);
+        madvise(at, stack, MADV_DONTNEED);
+        mprotect(at, stack, PROT_NONE);
+    }
+    printf("%ld\\n", nodes);
+    return 0;
+}""")
+
+
+@kind("frozen", "map.misaligned", "fibers", 100, touches=("thp",))
+def _(n):
+    return with_one(C_FIBERS, ["{dir}/bin/set-fibers", str(n), "GUARD"], "GUARD", ("0x200000", "0x100000"), settings=ALWAYS)
+
+
+GO_VAULT = built("set-vault", "go", """package main
 
 import (
 	"fmt"
@@ -292,319 +291,333 @@ import (
 	"syscall"
 )
 
+// Sessions of a vault of secrets, each with a buffer of which it needs little.
 func main() {
-	n, _ := strconv.Atoi(os.Args[2])
+	n, _ := strconv.Atoi(os.Args[1])
+	flags := syscall.MAP_PRIVATE | syscall.MAP_ANON
+	if os.Args[2] == "locked" {
+		flags |= syscall.MAP_LOCKED
+	}
+	sum := 0
+	for i := 0; i < n; i++ {
+		secrets, err := syscall.Mmap(-1, 0, 24<<20, syscall.PROT_READ|syscall.PROT_WRITE, flags)
+		if err != nil {
+			panic(err)
+		}
+		copy(secrets[i%64:], os.Args[2])
+		sum += int(secrets[i%64])
+		syscall.Munmap(secrets)
+	}
+	fmt.Println(sum)
+}""")
+
+
+@kind("frozen", "memory.pinned", "vault", 6)
+def _(n):
+    return with_one(GO_VAULT, ["{dir}/bin/set-vault", str(n), "MODE"], "MODE", ("plain", "locked"))
+
+
+RUST_SANDBOXES = built("set-sandboxes", "rs", """use std::{thread, time::Duration};
+extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; }
+// Sandboxes that begin with copies of the same image, which may be merged. After a while each writes to the pages of its own.
+fn main() {
+    let bytes = std::env::args().nth(1).unwrap().parse::<usize>().unwrap() << 18;
+    let image: Vec<u8> = (0..4096u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let mut boxes: Vec<&mut [u8]> = (0..4).map(|_| unsafe {
+        let at = mmap(std::ptr::null_mut(), bytes, 3, 0x22, -1, 0);
+        assert!(madvise(at, bytes, 12) == 0);
+        std::slice::from_raw_parts_mut(at, bytes)
+    }).collect();
+    for one in boxes.iter_mut() { for page in one.chunks_exact_mut(4096) { page.copy_from_slice(&image); } }
+    thread::sleep(Duration::from_millis(900));
+    let mut sum = 0u64;
+    for (number, one) in boxes.iter_mut().enumerate() {
+        for page in one.chunks_exact_mut(4096) { page[128] = number as u8; sum += page[4000] as u64; }
+    }
+    println!("{}", sum);
+}""")
+
+
+@kind("frozen", "ksm.separated", "sandboxes", 64, largest=10)
+def _(n):
+    return after(RUST_SANDBOXES, merging(["{dir}/bin/set-sandboxes", str(n)], "30000"))
+
+
+# The page cache and the disk.
+
+
+GO_GALLERY = built("set-gallery", "go", """package main
+
+import (
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strconv"
+)
+
+// Serves the pictures of a gallery, each of which is read whole, one visitor after the other.
+func main() {
+	visitors, _ := strconv.Atoi(os.Args[2])
+	sum := uint32(0)
+	buffer := make([]byte, 1<<17)
+	for visitor := 0; visitor < visitors; visitor++ {
+		for picture := 0; picture < 24; picture++ {
+			file, err := os.Open(os.Args[1] + "." + strconv.Itoa(picture))
+			if err != nil {
+				panic(err)
+			}
+			for {
+				got, _ := file.Read(buffer)
+				if got <= 0 {
+					break
+				}
+				sum += crc32.ChecksumIEEE(buffer[:got])
+			}
+			file.Close()
+		}
+	}
+	fmt.Println(sum)
+}""")
+
+
+@kind("frozen", "cgroup.memory_limit", "gallery", 2, touches=("readahead",))
+def _(n):
+    before = [*GO_GALLERY, *pieces(24, 12, "picture")]
+    return tuple(Side(["{dir}/bin/set-gallery", "{dir}/picture", str(n + 1)], limits={"memory.max": limit}, before=before) for limit in ("1G", "150M"))
+
+
+CPP_POSTINGS = built("set-postings", "cc", """#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+// Queries of two threads, each of which goes through the postings of some words in a mapped index of 256 MiB, all of which was seen once.
+int main(int, char **v) {
+    const size_t bytes = 256 << 20, list = 1 << 20;
+    int fd = open(v[1], O_RDONLY);
+    const char *index = (const char *)mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (index == MAP_FAILED) { perror(v[1]); return 1; }
+    long queries = atol(v[2]), found[2] = {0, 0};
+    for (size_t at = 0; at < bytes; at += 4096) found[0] += index[at] == 'x';
+    auto answer = [&](int which) {
+        for (long query = 0; query < queries; query++)
+            for (size_t word = 0; word < 4; word++) {
+                const char *from = index + (query * 4 + word) * 37 % 128 * 2 * list + which * list;
+                for (size_t at = 0; at < list; at += 512) found[which] += from[at] == 'x';
+            }
+    };
+    std::thread other(answer, 1);
+    answer(0);
+    other.join();
+    printf("%ld\\n", found[0] + found[1]);
+}""")
+
+
+@kind("frozen", "cgroup.memory_limit", "postings", 10, touches=("readahead",))
+def _(n):
+    before = [*CPP_POSTINGS, *piece(256, "postings.data")]
+    return tuple(Side(["{dir}/bin/set-postings", "{dir}/postings.data", str(n)], limits={"memory.max": limit}, before=before) for limit in ("900M", "120M"))
+
+
+@kind("frozen", "readahead.reduced", "tar", 16, touches=("readahead",))
+def _(n):
+    count = min(max(n // 4, 1), 300)
+    line = shell(f"cd {{dir}} && tar -cf - $(seq -f shelf.%g 0 {count - 1}) | tail -c 1 > /dev/null")
+    make = shell(f"cd {{dir}} && for i in $(seq 0 {count - 1}); do [ -e shelf.$i ] || head -c 4M large.data > shelf.$i; done; sync -f .; "
+                 f"for i in $(seq 0 {count - 1}); do dd if=shelf.$i iflag=nocache count=0 status=none; done")
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "1024", "4", before=[make])
+
+
+CS_LEDGER = built("set-ledger.exe", "cs", """using System;
+using System.IO;
+// Adds up the records of a ledger, which is read through a stream.
+class Ledger {
+    static void Main(string[] words) {
+        long sum = 0;
+        byte[] records = new byte[40000];
+        using (var stream = new FileStream(words[0], FileMode.Open, FileAccess.Read, FileShare.Read, 40000))
+            for (int got; (got = stream.Read(records, 0, records.Length)) > 0; )
+                for (int at = 0; at + 8 <= got; at += 400) sum += BitConverter.ToInt32(records, at);
+        Console.WriteLine(sum);
+    }
+}""")
+
+
+@kind("frozen", "readahead.reduced", "ledger", 16, touches=("readahead",))
+def _(n):
+    return toggled(["mono", "{dir}/bin/set-ledger.exe", "{dir}/ledger.data"], f"{QUEUE}/read_ahead_kb", "1024", "4",
+                   before=[*CS_LEDGER, *piece(min(n, 1500), "ledger.data")])
+
+
+GO_VOLUME = built("set-volume", "go", """package main
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// The brightest voxel of each slice of a volume, which is mapped and gone through from its beginning.
+func main() {
 	file, err := os.Open(os.Args[1])
 	if err != nil {
 		panic(err)
 	}
-	sum := 0
-	for i := 0; i < n; i++ {
-		data, err := syscall.Mmap(int(file.Fd()), 0, 96<<20, syscall.PROT_READ, syscall.MAP_PRIVATE)
-		if err != nil {
-			panic(err)
-		}
-		for at := 0; at < len(data); at += 1024 {
-			sum += int(data[at])
-		}
-		syscall.Munmap(data)
-	}
-	fmt.Println(sum)
-}"""
-
-    @kind("frozen", "faultaround.reduced", "symbols", 2)
-    def _(n):
-        return toggled(["{dir}/bin/symbols", DATA, str(n)], "{debug}/fault_around_bytes", "65536", "4096", before=built("symbols", "go", SYMBOLS_SOURCE))
-
-
-# Reclaim and the page cache.
-
-
-def short_of_memory(command, mib, enough, short, before=()):
-    """A program that reads {dir}/again.data, in a control group with memory for it and in one without."""
-    return tuple(Side(command, limits={"memory.max": limit}, before=[*before, *part(mib, "again.data")]) for limit in (enough, short))
-
-
-PASSES_SOURCE = """
-(* Passes over a file, each of which sums up something of every block. *)
-let () =
-  let block = Bytes.create 131072 in
-  let sum = ref 0 in
-  for _ = 1 to int_of_string Sys.argv.(2) do
-    let file = Unix.openfile Sys.argv.(1) [Unix.O_RDONLY] 0 in
-    let rec each () =
-      let got = Unix.read file block 0 131072 in
-      if got > 0 then begin
-        sum := !sum + Char.code (Bytes.get block (got - 1));
-        each ()
-      end in
-    each ();
-    Unix.close file
-  done;
-  Printf.printf "%d\\n" !sum"""
-
-
-@kind("frozen", "cgroup.memory_limit", "passes", 2, touches=("readahead",))
-def _(n):
-    return short_of_memory(["{dir}/bin/passes", "{dir}/again.data", str(n + 1)], 320, "900M", "140M", built("passes", "ml", PASSES_SOURCE))
-
-
-PAGES_SOURCE = """
-use std::os::fd::AsRawFd;
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; }
-// Walks from page to page of a mapped file, after all of it was read once.
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let file = std::fs::File::open(&words[1]).unwrap();
-    let bytes = file.metadata().unwrap().len() as usize;
-    let map = unsafe { mmap(std::ptr::null_mut(), bytes, 1, 1, file.as_raw_fd(), 0) };
-    let data = unsafe { std::slice::from_raw_parts(map, bytes) };
-    let mut sum: u64 = data.iter().step_by(4096).map(|&byte| byte as u64).sum();
-    assert!(unsafe { madvise(map, bytes, 1) } == 0);
-    let mut at: u64 = 88172645463325252;
-    for _ in 0..words[2].parse::<u64>().unwrap() {
-        at ^= at << 13; at ^= at >> 7; at ^= at << 17;
-        sum += data[(at % (bytes as u64 / 4096)) as usize * 4096 + 512] as u64;
-    }
-    println!("{}", sum);
-}"""
-
-
-@kind("frozen", "cgroup.memory_limit", "pages", 5000, touches=("readahead",))
-def _(n):
-    return short_of_memory(["{dir}/bin/pages", "{dir}/again.data", str(n)], 240, "900M", "120M", built("pages", "rs", PAGES_SOURCE))
-
-
-# Files and devices.
-
-
-@kind("frozen", "readahead.reduced", "cpio", 16, touches=("readahead",))
-def _(n):
-    line = ["sh", "-c", "cd {dir}; echo part.data | cpio -o --quiet -H newc"]
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "8", before=part(min(n, 1500)))
-
-
-@kind("frozen", "readahead.reduced", "openssl", 16, touches=("readahead",))
-def _(n):
-    return toggled(["openssl", "dgst", "-sha1", "{dir}/part.data"], f"{QUEUE}/read_ahead_kb", "1024", "4", before=part(min(n, 1500)))
-
-
-HALVES_SOURCE = """
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
-/* Two threads, each of which reads its half of a file: a head of 512 bytes and a body for each record. */
-static char *name;
-static long half;
-static void *reader(void *which) {
-    char *head = malloc(512), *body = malloc(24 << 10);
-    struct iovec record[2] = {{head, 512}, {body, (24 << 10) - 512}};
-    int fd = open(name, O_RDONLY);
-    for (long at = 0; at < half; at += 24 << 10)
-        if (preadv(fd, record, 2, (long)which * half + at) <= 0)
-            break;
-    close(fd);
-    return NULL;
-}
-int main(int count, char **words) {
-    struct stat file;
-    pthread_t threads[2];
-    name = words[1];
-    if (stat(name, &file))
-        return 1;
-    half = file.st_size / 2;
-    for (long i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, reader, (void *)i);
-    for (long i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
-    return 0;
-}"""
-
-
-@kind("frozen", "readahead.reduced", "halves", 64, touches=("readahead",))
-def _(n):
-    before = [*built("halves", "c", HALVES_SOURCE), *part(min(n, 1500))]
-    return toggled(["{dir}/bin/halves", "{dir}/part.data"], f"{QUEUE}/read_ahead_kb", "1024", "4", before=before)
-
-
-JOURNAL_SOURCE = """
-use std::fs::File;
-use std::io::{BufWriter, Write};
-// Lines of a log, with a new file for each 64 MiB; the oldest of twelve is written over.
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let mib: usize = words[2].parse().unwrap();
-    let line = [b'a'; 1023];
-    let (mut written, mut out) = (0, None);
-    for i in 0..mib * 1024 {
-        if i % 65536 == 0 {
-            let name = format!("{}.{}", words[1], i / 65536 % 12);
-            out = Some(BufWriter::with_capacity(32768, File::options().write(true).create(true).truncate(false).open(name).unwrap()));
-        }
-        let file = out.as_mut().unwrap();
-        file.write_all(&line).unwrap();
-        file.write_all(b"\\n").unwrap();
-        written += 1;
-    }
-    println!("{}", written);
-}"""
-
-
-@kind("frozen", "writeback.throttled", "journal", 100, touches=("dirty",))
-def _(n):
-    return toggled(["{dir}/bin/journal", "{dir}/journal.log", str(n)], DIRTY, "4000000000", "6291456", before=[*built("journal", "rs", JOURNAL_SOURCE), ["sync"]])
-
-
-TILES_SOURCE = """
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-/* Writes the tiles of a map through memory, 1 MiB each, to a file of 800 of them. */
-int main(int count, char **words) {
-    size_t tile = 1 << 20, all = 800 * tile;
-    int fd = open(words[1], O_RDWR | O_CREAT, 0644);
-    char *map;
-    if (fd < 0 || ftruncate(fd, all) || (map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
-        return 1;
-    for (long i = 0; i < atol(words[2]); i++)
-        memset(map + i * 7 % 800 * tile, i, tile);
-    munmap(map, all);
-    return 0;
-}"""
-
-
-@kind("frozen", "writeback.throttled", "tiles", 100, touches=("dirty",))
-def _(n):
-    return toggled(["{dir}/bin/tiles", "{dir}/tiles.data", str(min(n, 1600))], DIRTY, "4000000000", "8388608", before=[*built("tiles", "c", TILES_SOURCE), ["sync"]])
-
-
-@kind("frozen", "cgroup.io_limit", "ioping", 4, touches=("io",))
-def _(n):
-    return io_limited(["ioping", "-D", "-q", "-i", "0", "-s", "4k", "-S", "64m", "-c", str(256 * n), DATA], 1600)
-
-
-LOOKUPS_SOURCE = """
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-/* Looks up keys in a sorted file that is not in memory: a page of the index, and the one of the row. */
-int main(int count, char **words) {
-    int fd = open(words[1], O_RDONLY);
-    uint64_t key = 88172645463325252ULL;
-    char page[4096];
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    for (long i = 0; i < atol(words[2]); i++) {
-        key ^= key << 13; key ^= key >> 7; key ^= key << 17;
-        if (pread(fd, page, sizeof page, (key % 8192) * 4096) < 0 || pread(fd, page, sizeof page, (8192 + key % 400000) * 4096) < 0)
-            return 1;
-    }
-    return 0;
-}"""
-
-
-@kind("frozen", "cgroup.io_limit", "lookups", 400, touches=("readahead", "io"))
-def _(n):
-    line = ["{dir}/bin/lookups", "{dir}/large.data", str(n)]
-    return after([*built("lookups", "c", LOOKUPS_SOURCE), *dropped("{dir}/large.data")], io_limited(line, 1500))
-
-
-STORE_SOURCE = """
-package main
-
-import (
-	"os"
-	"strconv"
-	"sync"
-	"syscall"
-	"unsafe"
-)
-
-func main() {
-	n, _ := strconv.Atoi(os.Args[2])
-	var all sync.WaitGroup
-	for writer := 0; writer < 2; writer++ {
-		all.Add(1)
-		go func(writer int) {
-			defer all.Done()
-			file, err := os.OpenFile(os.Args[1]+strconv.Itoa(writer), os.O_RDWR|os.O_CREATE|syscall.O_DIRECT, 0644)
-			if err != nil {
-				panic(err)
-			}
-			room := make([]byte, 16384+4096)
-			from := 4096 - int(uintptr(unsafe.Pointer(&room[0]))%4096)
-			block := room[from : from+16384]
-			for i := 0; i < n; i++ {
-				if _, err := file.WriteAt(block, int64(i*7%1024)*16384); err != nil {
-					panic(err)
-				}
-			}
-			file.Close()
-		}(writer)
-	}
-	all.Wait()
-}"""
-
-
-@kind("frozen", "cgroup.io_limit", "store", 400, touches=("io",))
-def _(n):
-    full = ["sh", "-c", "for i in 0 1; do [ -e {dir}/store.$i ] || { head -c 16M {dir}/large.data > {dir}/store.$i; sync {dir}/store.$i; }; done"]
-    before = [*built("store", "go", STORE_SOURCE), full]
-    return tuple(Side(["{dir}/bin/store", "{dir}/store.", str(n)], limits={"io.max": limit}, before=before) for limit in ("max", "wiops=1200 riops=1200"))
-
-
-@kind("frozen", "block.queue_settings", "uring-bfq", 128, touches=("readahead", "io"))
-def _(n):
-    line = fio("u", filename="{dir}/large.data", rw="randread", bs="4k", size="1g", io_size=f"{n}m", direct=1,
-               iodepth=32, iodepth_batch_submit=8, invalidate=0, ioengine="io_uring")
-    return toggled(line, f"{QUEUE}/scheduler", "none", "bfq")
-
-
-MAILDIR_SOURCE = """
-package main
-
-import (
-	"bytes"
-	"fmt"
-	"os"
-	"strconv"
-)
-
-func must(err error) {
+	info, _ := file.Stat()
+	voxels, err := syscall.Mmap(int(file.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
 		panic(err)
 	}
-}
-
-func main() {
-	spool := os.Args[1]
-	n, _ := strconv.Atoi(os.Args[2])
-	must(os.MkdirAll(spool+"/tmp", 0755))
-	must(os.MkdirAll(spool+"/new", 0755))
-	mail := bytes.Repeat([]byte("Received: from here\\n"), 100)
-	for i := 0; i < n; i++ {
-		from, to := fmt.Sprintf("%s/tmp/%d", spool, i%40), fmt.Sprintf("%s/new/%d", spool, i%40)
-		must(os.WriteFile(from, mail, 0644))
-		must(os.Rename(from, to))
+	sum := 0
+	for slice := 0; slice+262144 <= len(voxels); slice += 262144 {
+		brightest := byte(0)
+		for at := slice; at < slice+262144; at += 256 {
+			if voxels[at] > brightest {
+				brightest = voxels[at]
+			}
+		}
+		sum += int(brightest)
 	}
-}"""
+	fmt.Println(sum)
+}""")
 
 
-@kind("frozen", "mount.changed", "maildir", 100)
+@kind("frozen", "readahead.reduced", "volume", 16, touches=("readahead",))
 def _(n):
-    line = ["{dir}/bin/maildir", "{mount}/spool", str(n)]
-    return after(built("maildir", "go", MAILDIR_SOURCE), remounted(line))
+    return toggled(["{dir}/bin/set-volume", "{dir}/volume.data"], f"{QUEUE}/read_ahead_kb", "512", "4",
+                   before=[*GO_VOLUME, *piece(min(n, 1500), "volume.data")])
 
 
-@kind("frozen", "mount.changed", "cpio", 50)
+CPP_CAPTURE = built("set-capture", "cc", """#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/uio.h>
+#include <thread>
+#include <unistd.h>
+// Packets that two threads capture, each into a ring of 400 MiB of its own: a head and four packets with each call.
+static int capture(std::string name, long batches) {
+    static const char packet[16000] = "packet";
+    int fd = open(name.c_str(), O_WRONLY | O_CREAT, 0644);
+    char head[536];
+    memset(head, 7, sizeof head);
+    struct iovec parts[5] = {{head, sizeof head}};
+    for (int i = 1; i < 5; i++) parts[i] = {(void *)packet, sizeof packet - (i == 4 ? 1000 : 0)};
+    for (long batch = 0; batch < batches; batch++)
+        if (pwritev(fd, parts, 5, batch % 6400 * 65536) < 0) return 1;
+    return close(fd);
+}
+int main(int, char **v) {
+    long batches = atol(v[2]) * 8;
+    int failed = 0;
+    std::thread other([&] { failed = capture(std::string(v[1]) + ".1", batches); });
+    int failed_too = capture(std::string(v[1]) + ".0", batches);
+    other.join();
+    return failed | failed_too;
+}""")
+
+
+@kind("frozen", "writeback.throttled", "capture", 100, touches=("dirty",))
 def _(n):
-    files = (f"rm -rf {{mount}}/out {{dir}}/in; mkdir {{mount}}/out {{dir}}/in; cd {{dir}}/in; head -c {n * 4000} ../text.data | split -b 4000 -a 5; "
-             "ls | cpio -o --quiet -H newc > ../in.cpio; sync -f .")
-    return tuple(Side(["sh", "-c", "cd {mount}/out && cpio -i --quiet < {dir}/in.cpio"], before=[*side.before, ["sh", "-c", files]]) for side in remounted([]))
+    return toggled(["{dir}/bin/set-capture", "{dir}/capture", str(n)], DIRTY, "4000000000", "8388608", before=[*CPP_CAPTURE, ["sync"]])
+
+
+@kind("frozen", "writeback.throttled", "untar", 100, touches=("dirty",))
+def _(n):
+    # An archive of large films that is unpacked.
+    count = min(max(n // 8, 1), 200)
+    make = shell(f"cd {{dir}} && rm -rf films && mkdir films && {{ [ -e films-{count}.tar ] || {{ rm -f films-*.tar; for i in $(seq {count}); do "
+                 f"head -c 8M large.data > films/$i; done; tar -cf films-{count}.tar films; rm films/*; }}; }} && cat films-{count}.tar > /dev/null; sync")
+    return toggled(["tar", "-C", "{dir}", "-xf", f"{{dir}}/films-{count}.tar"], DIRTY, "4000000000", "8388608", before=[make])
+
+
+@kind("frozen", "cgroup.io_limit", "uring", 8, touches=("readahead", "io"))
+def _(n):
+    return io_limited(fio("u", filename="{dir}/large.data", rw="randread", bs="8k", size="512m", io_size=f"{n}m", direct=1, iodepth=6, invalidate=0,
+                          ioengine="io_uring"), 1800)
+
+
+C_TICKETS = built("set-tickets", "c", """#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+/* Tickets of a booking office: each takes a page of the book, past the page cache, and puts it back with one more seat taken. */
+int main(int c, char **v)
+{
+    char *page;
+    int fd = open(v[1], O_RDWR | O_DIRECT);
+    if (fd < 0 || posix_memalign((void **)&page, 4096, 4096)) return 1;
+    struct iovec part = {page, 4096};
+    for (long ticket = 0; ticket < atol(v[2]); ticket++) {
+        long at = ticket * 7919 % 8192 * 4096;
+        if (preadv2(fd, &part, 1, at, 0) != 4096) return 1;
+        page[ticket % 4096]++;
+        if (pwritev2(fd, &part, 1, at, 0) != 4096) return 1;
+    }
+    return 0;
+}""")
+
+
+@kind("frozen", "cgroup.io_limit", "tickets", 400, touches=("io",))
+def _(n):
+    return after([*C_TICKETS, *piece(32, "tickets.data")], io_limited(["{dir}/bin/set-tickets", "{dir}/tickets.data", str(n)], 900))
+
+
+RUST_ATLAS = built("set-atlas", "rs", """use std::os::fd::AsRawFd;
+extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; }
+// Looks up places in an atlas that is mapped, not in memory, and read a page at a time.
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let file = std::fs::File::open(&words[1]).unwrap();
+    let pages = file.metadata().unwrap().len() as usize / 4096;
+    let map = unsafe { mmap(std::ptr::null_mut(), pages * 4096, 1, 1, file.as_raw_fd(), 0) };
+    assert!(unsafe { madvise(map, pages * 4096, 1) } == 0);
+    let atlas = unsafe { std::slice::from_raw_parts(map, pages * 4096) };
+    let sum: u64 = (0..words[2].parse::<usize>().unwrap()).map(|i| atlas[i * 104729 % pages * 4096 + i % 4096] as u64).sum();
+    println!("{}", sum);
+}""")
+
+
+@kind("frozen", "cgroup.io_limit", "atlas", 600, touches=("readahead", "io"))
+def _(n):
+    line = ["{dir}/bin/set-atlas", "{dir}/large.data", str(n)]
+    return after([*RUST_ATLAS, *dropped("{dir}/large.data")], io_limited(line, 1400))
+
+
+@kind("frozen", "block.queue_settings", "fio-queue", 48, touches=("readahead", "io"))
+def _(n):
+    line = fio("q", filename="{dir}/large.data", rw="randread", bs="4k", size="1g", io_size=f"{n}m", direct=1, numjobs=2, thread=1,
+               iodepth=32, invalidate=0, ioengine="libaio")
+    return toggled(line, f"{QUEUE}/nr_requests", "256", "4")
+
+
+ML_OBJECTS = built("set-objects", "ml", """(* A store of objects as git has one: each is written under another name, and renamed when it is whole. *)
+let () =
+  let store = Sys.argv.(1) and count = int_of_string Sys.argv.(2) in
+  let body = Bytes.make 900 'o' in
+  for i = 0 to count - 1 do
+    let folder = Printf.sprintf "%s/%02x" store (i * 37 mod 64) in
+    (try Unix.mkdir folder 0o755 with Unix.Unix_error (Unix.EEXIST, _, _) -> ());
+    let file = Unix.openfile (folder ^ "/tmp_obj") [Unix.O_WRONLY; Unix.O_CREAT; Unix.O_EXCL] 0o444 in
+    ignore (Unix.write file body 0 900);
+    Unix.close file;
+    Unix.rename (folder ^ "/tmp_obj") (Printf.sprintf "%s/%x" folder (i mod 500))
+  done""")
+
+
+@kind("frozen", "mount.changed", "objects", 20)
+def _(n):
+    fresh = shell("rm -rf {mount}/objects; mkdir {mount}/objects")
+    return tuple(Side(["{dir}/bin/set-objects", "{mount}/objects", str(n)], before=[*ML_OBJECTS, *side.before, fresh]) for side in remounted([]))
+
+
+@kind("frozen", "mount.changed", "sqlite", 10)
+def _(n):
+    text = "PRAGMA synchronous=OFF; CREATE TABLE visits(at, page); " + "INSERT INTO visits VALUES(7, 'index');" * min(n, 3000)
+    fresh = shell("rm -f {mount}/visits.db*; sync -f {mount}")
+    return tuple(Side(["sqlite3", "{mount}/visits.db", text], before=[*side.before, fresh]) for side in remounted([]))

@@ -4,8 +4,8 @@ A kind's sides are made for an amount of the affected work. What else the progra
 sized.py, so that the loss is the part of the whole that is asked for. Of a `dose` the amount is the size itself: how hard the cause
 hits, where it hits the whole program.
 
-These are the part `tuning`: what rules may be changed by. So are those of seen.py and seen_more.py, which were frozen once. The part
-`frozen` (frozen_*.py) is run once when rules are not changed any more.
+These are the part `tuning`: what rules may be changed by. So are those of seen*.py, which were frozen once. The part `frozen`
+(frozen_*.py) is run once when rules are not changed any more.
 """
 
 import dataclasses

@@ -5,8 +5,8 @@
     tests/zoo/sized.py judge PAGELAB DIR                                 compares, and counts
     tests/zoo/sized.py ablate PAGELAB DIR                                the same, of changed copies; needs pyarrow
 
-PART is `tuning` (kinds.py, seen.py, seen_more.py) or `frozen` (frozen_*.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the base's time), up to
-three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
+PART is `tuning` (kinds.py, seen*.py) or `frozen` (frozen_*.py). From the seed come each case's kind, its size (5, 10, 25 or 100 % of the
+base's time), up to three harmless differences, and which side they are on. `make` first measures, without recording, how much of its work a kind must do for the loss
 that is asked for. A case is 8 runs of each side, in turns, and as many more as show the loss in nine of ten cases if runs vary as the
 first ones do; then 8 more at a time, up to 30, while `compare` shows no difference. Where more than 30 would be needed it is no case of
 this machine, whatever rules would say of it. A case counts with the size that its recorded runs lost: what loses when it runs alone may
@@ -19,6 +19,7 @@ reason (nobody is to be accused).
 """
 
 import collections
+import importlib
 import json
 import math
 import pathlib
@@ -28,16 +29,15 @@ import statistics
 import sys
 
 import decoys
-import frozen_open  # registers its kinds
-import frozen_programs  # the same
-import frozen_settings
 import kinds
-import seen
-import seen_more
 from alike import interval
 from cases import Side
 from host import device_of
 from zoo import Zoo, make_all, recorded_s, verdict
+
+# Each registers its kinds.
+for file in sorted(pathlib.Path(__file__).parent.glob("seen*.py")) + sorted(pathlib.Path(__file__).parent.glob("frozen_*.py")):
+    importlib.import_module(file.stem)
 
 SIZES = [5, 10, 25, 100]
 # Cases of known causes, of open ones and of clean sides. Of the known ones some cannot be made, and a third loses less than 10 %.

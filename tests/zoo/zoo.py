@@ -32,10 +32,10 @@ LONGEST_S = 60
 # This machine has neighbours: sides are compared at equal speed.
 STREAMS = "default,speed"
 # What cases run besides what Debian always has.
-PROGRAMS = ["7z", "Rscript", "ab", "brotli", "busybox", "bzip2", "chezscheme", "clisp", "cpio", "db_bench", "dd", "erl", "fio", "fpc", "g++", "gawk",
+PROGRAMS = ["7z", "Rscript", "ab", "bc", "brotli", "busybox", "bzip2", "chezscheme", "clisp", "cpio", "db_bench", "dd", "erl", "fio", "fpc", "g++", "gawk",
             "gcc", "gfortran", "gforth", "git", "guile", "gzip", "ioping", "jq", "lua5.4", "luajit", "lz4", "lzop", "mawk", "mcs", "memcached", "mono",
             "newlisp", "nginx", "node", "ocamlopt", "openssl", "perl", "pgbench", "php", "pigz", "pypy3", "python3", "redis-server", "rhash", "rsync",
-            "ruby", "sbcl", "sqlite3", "stress-ng", "swipl", "sysbench", "tar", "tclsh", "zstd"]
+            "ruby", "sbcl", "sqlite3", "stress-ng", "swipl", "sysbench", "tar", "tclsh", "xz", "zstd"]
 
 
 class Zoo:

@@ -320,6 +320,11 @@ fn the_programs_own_calls_are_named() {
     let comparison = compare_worlds(&good(), &barred, 1);
     assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
     assert!(comparison.findings[0].setting.as_ref().unwrap().key.starts_with("prctl"));
+    let forbids = World { advice: Some(pagelab_vocab::abi::MADV_NOHUGEPAGE), ..good() };
+    let comparison = compare_worlds(&good(), &forbids, 1);
+    assert_eq!(causes(&comparison), ["thp.disabled"], "{}", said(&comparison, "thp.disabled"));
+    assert_eq!(comparison.findings[0].setting.as_ref().unwrap().key, "madvise(MADV_NOHUGEPAGE)");
+    assert!(comparison.findings[0].fix.first().unwrap().contains("madvise(addr, length, MADV_HUGEPAGE)"));
 }
 
 /// Without the streams of faults and maps the counters of the host are a hint and no more.

@@ -23,7 +23,10 @@ use pagelab_vocab::units::duration_of_three;
 pub(crate) enum Part {
     /// All of it.
     All,
-    /// What more of these events cost, at the other side's price, and no more than the time rose by.
+    /// All of it, of huge pages that are missing; they also cost misses of the TLB, which no component holds.
+    AllOfHugePages,
+    /// What more of these events cost, at the other side's price, and no more than the time rose by. Where another sign stands in for
+    /// that of the events, its events are meant.
     MoreOf(Quantity),
     /// What the same events cost more than on the other side.
     DearerBy(Quantity),
@@ -123,9 +126,10 @@ impl Rule for ComponentRule {
         self.examine_signs(scene, &mut chain);
         self.examine_price(scene, def, &mut chain);
         let effect = if chain.stands() { effect::effect(scene, &self.cost(scene, def)) } else { None };
-        let effect = match scene.fast {
-            Some(_) => effect::material_link(scene, effect, None, &mut chain),
-            None => lone_link(effect, &mut chain),
+        let effect = match (scene.fast, self.part) {
+            (Some(_), Part::AllOfHugePages) => effect::huge_pages_link(scene, effect, None, &mut chain),
+            (Some(_), _) => effect::material_link(scene, effect, None, &mut chain),
+            (None, _) => lone_link(effect, &mut chain),
         };
         if let (NeedsLever::UnlessMoreWork(others), None) = (self.needs_lever, &setting) {
             let share = effect.as_ref().map_or(0.0, |effect| effect.share);
@@ -254,6 +258,7 @@ impl ComponentRule {
     /// One event cannot cost more than the registry's limit.
     fn examine_price(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
         let (Part::MoreOf(events), Some(most)) = (self.part, def.event.most(scene.page_bytes())) else { return };
+        let events = self.counted(scene, events);
         let Some(price) = rise_for_each(scene, Quantity::Time(def.components), events) else { return };
         chain.refuter(
             Some(price > most),
@@ -268,6 +273,11 @@ impl ComponentRule {
         );
     }
 
+    /// The events, or those of the sign that stands in for theirs.
+    fn counted(&self, scene: &Scene<'_>, events: Quantity) -> Quantity {
+        self.signs.iter().find(|sign| sign.quantity == events).map_or(events, |sign| sign.seen_quantity(scene))
+    }
+
     fn cost<'a>(&'a self, scene: &'a Scene<'a>, def: &'static CauseDef) -> Cost<'a> {
         let time = Quantity::Time(def.components);
         let price = |events: Quantity| -> Option<f64> {
@@ -279,9 +289,10 @@ impl ComponentRule {
             scene.fast.and_then(of).or_else(|| of(scene.slow))
         };
         let of_run: OfRun<'a, f64> = match self.part {
-            Part::All => Box::new(move |run| time.of_run(scene, run)),
+            Part::All | Part::AllOfHugePages => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(events) => {
+                let events = self.counted(scene, events);
                 // The other side's components also hold what the program does there anyway.
                 let dearest = rise_for_each(scene, time, events).unwrap_or(f64::INFINITY);
                 let price = price(events).map(|price| price.min(dearest));
@@ -293,7 +304,7 @@ impl ComponentRule {
             }
         };
         let method = match self.part {
-            Part::All => effect::COMPONENTS,
+            Part::All | Part::AllOfHugePages => effect::COMPONENTS,
             Part::MoreOf(_) => "more of its events, at the other side's price or the rise for each, whichever is less",
             Part::DearerBy(_) => "dearer events, as many as there were",
         };

@@ -22,6 +22,7 @@ use super::About;
 use super::chain::Chain;
 use super::evidence::{RunEvidence, SideEvidence};
 use super::finding::Effect;
+use super::quantity::OWN_CODE;
 use super::scene::{MATERIAL_SHARE, Scene};
 use crate::stats::{NORMAL, critical_value, mean, quantile_of_sorted};
 use pagelab_vocab::causes::cause;
@@ -400,6 +401,32 @@ pub(crate) fn material_link(
         chain.doubts(other_work(&effect));
     }
     Some(effect)
+}
+
+/// The same for a cause that takes huge pages away. Its faults may cost next to nothing while the program's own code takes most of the
+/// loss: small pages of memory that is used for long cost misses of the TLB from then on.
+pub(crate) fn huge_pages_link(
+    scene: &Scene<'_>,
+    effect: Option<Effect>,
+    window_share: Option<f64>,
+    chain: &mut Chain,
+) -> Option<Effect> {
+    match effect {
+        Some(effect) if effect.most_share() < MATERIAL_TIME && costs_later(scene, &effect) => {
+            chain.doubt(format!(
+                "what the pages cost later: {}, where misses of the TLB show, which were not counted",
+                OWN_CODE.sentence(scene)
+            ));
+            None
+        }
+        effect => material_link(scene, effect, window_share, chain),
+    }
+}
+
+fn costs_later(scene: &Scene<'_>, effect: &Effect) -> bool {
+    let own = |side: &SideEvidence| OWN_CODE.quantity.median(scene, side);
+    let rise = own(scene.slow).zip(scene.fast.and_then(own)).map_or(0.0, |(slow, fast)| slow - fast);
+    OWN_CODE.is_seen(scene) == Some(true) && rise >= effect.change_ns / 2.0
 }
 
 /// Why the share of a cause may be next to nothing, if so.

@@ -5,7 +5,7 @@ use super::scene::Scene;
 use pagelab_views::run::MetricKey;
 
 /// A figure of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Quantity {
     /// Increase of these counters in the measured time, per unit of work. A name stands for all its instances,
     /// `name[instance]` for one; `disk.*` for those of the busiest device.
@@ -135,6 +135,8 @@ pub(crate) struct Sign {
     or: Option<&'static Sign>,
     /// One beside which it means nothing.
     unless: Option<&'static Sign>,
+    /// One without which it means nothing.
+    beside: Option<&'static Sign>,
 }
 
 /// Pairs of runs, one of each side, that must agree on the direction: chance alone gives half of them. With eight runs a side one
@@ -167,9 +169,13 @@ pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quan
     Sign::new(what, unit, quantity, Change::Keeps(part))
 }
 
+/// More time in the program's own code, whatever is the reason.
+pub(crate) const OWN_CODE: Sign =
+    rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
+
 impl Sign {
     const fn new(what: &'static str, unit: &'static str, quantity: Quantity, change: Change) -> Self {
-        Self { what, unit, quantity, change, or: None, unless: None }
+        Self { what, unit, quantity, change, or: None, unless: None, beside: None }
     }
 
     /// The same, or another one in its place.
@@ -182,12 +188,23 @@ impl Sign {
         Self { unless: Some(other), ..self }
     }
 
+    /// The same, where another one is seen as well.
+    pub(crate) const fn beside(self, other: &'static Sign) -> Self {
+        Self { beside: Some(other), ..self }
+    }
+
     /// What must be seen, in words.
     pub(crate) fn condition(&self) -> String {
-        let beside = |word: &str, sign: Option<&Sign>| {
+        let other = |word: &str, sign: Option<&Sign>| {
             sign.map_or_else(String::new, |sign| format!(", {word} {}", sign.condition()))
         };
-        format!("{}{}{}", self.own_condition(), beside("or", self.or), beside("unless", self.unless))
+        format!(
+            "{}{}{}{}",
+            self.own_condition(),
+            other("where", self.beside),
+            other("or", self.or),
+            other("unless", self.unless)
+        )
     }
 
     fn own_condition(&self) -> String {
@@ -210,7 +227,15 @@ impl Sign {
         if self.unless.is_some_and(|other| other.is_seen(scene) == Some(true)) {
             return Some(false);
         }
+        if self.beside.is_some_and(|other| other.is_seen(scene) != Some(true)) {
+            return Some(false);
+        }
         if self.stand_in(scene).is_some() { Some(true) } else { self.is_itself_seen(scene) }
+    }
+
+    /// What it counts, or what the sign in its place does where that one is seen instead.
+    pub(crate) fn seen_quantity(&self, scene: &Scene<'_>) -> Quantity {
+        self.stand_in(scene).unwrap_or(self).quantity
     }
 
     /// The sign in its place, where that one is seen instead.

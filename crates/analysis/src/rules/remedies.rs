@@ -111,6 +111,10 @@ fn working(policy: &ThpPolicy) -> Vec<Remedy> {
 pub(super) fn fixes(policy: &ThpPolicy, advice: ThpAdvice, huge: &str) -> Vec<Fix> {
     let policy = policy.with_prctl(advice);
     let mut fixes: Vec<Fix> = working(&policy).into_iter().map(|remedy| fix(remedy, &policy, huge)).collect();
+    if advice == ThpAdvice::NoHuge && fixes.is_empty() {
+        let text = "ask for huge pages where the program forbids them now; without either call the settings would allow them too";
+        fixes.push(said(Reach::Mapping, text, "madvise(addr, length, MADV_HUGEPAGE);"));
+    }
     if fixes.iter().any(|fix| fix.command.contains("MADV_HUGEPAGE") && fix.reach == Reach::Mapping) {
         let text = "or fill it in one call in place of a fault per page (Linux 5.14); the pages stay small";
         fixes.push(said(Reach::Mapping, text, "madvise(addr, length, MADV_POPULATE_WRITE);"));

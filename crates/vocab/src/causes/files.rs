@@ -72,12 +72,15 @@ pub(super) const CAUSES: &[CauseDef] = &[
         topics: &["io", "fs"],
         settings: &[],
         help: "Each call has a price of its own: entering the kernel, looking up the file, the lock of the inode. It \
-               needs more read and write calls (target.io.syscr, syscw) for the same bytes (rchar, wchar).",
+               needs more read and write calls (target.io.syscr, syscw) for the same bytes (rchar, wchar), or, through \
+               io_uring and aio past the page cache, which are not counted as calls, more requests of the device.",
         event: EventCost::at_most("read or write call", 50_000_000, "a call that waits for a spinning disk"),
         components: &[
             "run.call.",
             "run.file.",
+            "run.uring",
             "off.direct_io",
+            "off.async_io",
             "off.read",
             "off.write_back",
             "run.block.",

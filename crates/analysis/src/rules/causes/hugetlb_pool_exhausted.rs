@@ -82,7 +82,7 @@ impl Rule for PoolExhausted {
         }
         let effect = if chain.stands() {
             let cost = effect::faults(scene, &ABOUT, substitute_window_faults);
-            effect::material_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain)
+            effect::huge_pages_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain)
         } else {
             None
         };

@@ -19,7 +19,7 @@ const ABOUT: About = About {
     holds_if: &[
         "on the slower side mappings of at least 2 MiB hold at least a quarter fewer whole slots than their length allows, and most do not begin at a multiple of 2 MiB",
         "the faults in the slots they lost are at least 10 % of all faults and outnumber those in their whole slots",
-        "on the other side mappings of the same sort and length lost at most half as many slots, and their whole slots took a fault or two each",
+        "on the other side mappings of the same sort and length lost at most half as many slots, and at least half of their whole slots took a fault or two each",
         "the settings allow huge pages there (if they forbid them on the slower side as well, the cause is less certain)",
     ],
     refuted_by: &[
@@ -123,7 +123,7 @@ impl Rule for MapMisaligned {
             class.map(|class| class.partial.faults + class.whole.faults).sum()
         }));
         let cost = effect::faults(scene, &ABOUT, |run| counted(run, key).map(|c| c.partial.window_faults as f64));
-        let effect = effect::material_link(scene, effect::effect(scene, &cost), window_share(scene, key), &mut chain);
+        let effect = effect::huge_pages_link(scene, effect::effect(scene, &cost), window_share(scene, key), &mut chain);
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
 }
@@ -222,7 +222,7 @@ fn contrast_links(scene: &Scene<'_>, fast: &SideEvidence, key: &ClassKey, chain:
     );
     let few = |run: &RunEvidence| {
         let whole = counted(run, key)?.whole;
-        Some(whole.touched > 0 && whole.few * 5 >= whole.touched * 4)
+        Some(whole.touched > 0 && whole.few * 2 >= whole.touched)
     };
     chain.needs(
         fast.mostly(few),

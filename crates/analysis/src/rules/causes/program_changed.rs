@@ -3,11 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, Sign, rises};
-
-/// More time in the program's own code, whatever is the reason.
-pub(super) const OWN_CODE: Sign =
-    rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
+use crate::rules::quantity::OWN_CODE;
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {

@@ -21,6 +21,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         "file.fragmented",
         "cgroup.memory_limit",
         "io.direct",
+        "io.smaller_requests",
         "cache.refaults",
         "swap.traffic",
     ],

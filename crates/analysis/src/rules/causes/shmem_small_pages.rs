@@ -18,7 +18,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             1.05,
         ),
     ],
-    part: Part::All,
+    part: Part::AllOfHugePages,
     levers: &[
         Lever { pattern: "thp.shmem_enabled", worse: Worse::From(&["always", "within_size", "advise", "force"]) },
         Lever {

@@ -1,8 +1,7 @@
 //! `thp.disabled`: memory that could hold transparent huge pages is filled page by page, because it is forbidden.
 
-use super::program_changed::OWN_CODE;
 use crate::rules::chain::{CaseParts, Chain, Verdict};
-use crate::rules::effect::{self, MATERIAL_TIME};
+use crate::rules::effect;
 use crate::rules::evidence::{RunEvidence, SideEvidence};
 use crate::rules::finding::SettingSubject;
 use crate::rules::policy::{ENABLED, ThpPolicy};
@@ -43,9 +42,7 @@ struct Counted {
 }
 
 fn concerns(class: &ClassProfile) -> bool {
-    class.key.kind.takes_anonymous_thp()
-        && class.key.advice != ThpAdvice::NoHuge
-        && class.after_refusal * 2 < class.mappings.max(1)
+    class.key.kind.takes_anonymous_thp() && class.after_refusal * 2 < class.mappings.max(1)
 }
 
 fn counted(run: &RunEvidence) -> Option<Counted> {
@@ -88,6 +85,9 @@ impl Rule for ThpDisabled {
         let Some(subject) = scene.slow.subject(|class| if concerns(class) { class.whole.many } else { 0 }) else {
             return Verdict::Refuted(vec![nothing_filled(scene)]);
         };
+        if scene.fast.is_none() && subject.key.advice == ThpAdvice::NoHuge {
+            return Verdict::Refuted(vec!["the program itself asked for no huge pages where most slots were filled".to_owned()]);
+        }
         policy_link(scene, &subject, &mut chain);
         slots_link(scene, &mut chain);
         if let Some(fast) = scene.fast {
@@ -96,26 +96,9 @@ impl Rule for ThpDisabled {
         fallback_refuter(scene, &mut chain);
         chain.loss(scene.lost_faults_explain(|profile| profile.whole_slots(concerns).faults));
         let cost = effect::faults(scene, &ABOUT, |run| counted(run).map(|c| c.whole.window_faults as f64));
-        let effect = match (effect::effect(scene, &cost), scene.fast) {
-            (Some(effect), Some(fast)) if effect.most_share() < MATERIAL_TIME && costs_later(scene, fast, &effect) => {
-                chain.doubt(format!(
-                    "what the pages cost later: {}, where misses of the TLB show, which were not counted",
-                    OWN_CODE.sentence(scene)
-                ));
-                None
-            }
-            (effect, _) => effect::material_link(scene, effect, window_share(scene), &mut chain),
-        };
+        let effect = effect::huge_pages_link(scene, effect::effect(scene, &cost), window_share(scene), &mut chain);
         chain.close(scene, |scene| parts(scene, &subject, effect))
     }
-}
-
-/// Whether faults cost next to nothing, and the program's own code takes most of the loss: memory that is used for long costs misses of the
-/// TLB from then on.
-fn costs_later(scene: &Scene<'_>, fast: &SideEvidence, effect: &Effect) -> bool {
-    let own = |side: &SideEvidence| OWN_CODE.quantity.median(scene, side);
-    let rise = own(scene.slow).zip(own(fast)).map_or(0.0, |(slow, fast)| slow - fast);
-    OWN_CODE.is_seen(scene) == Some(true) && rise >= effect.change_ns / 2.0
 }
 
 /// Why there is nothing: said with the direction, since the usual reason is that the memory cannot hold huge pages.
@@ -349,6 +332,7 @@ fn picked<'c, 'a>(candidates: &'c [Candidate<'a>], chosen: u32) -> impl Iterator
 fn own_call(scene: &Scene<'_>, slow_advice: ThpAdvice, fast_advice: ThpAdvice) -> SettingSubject {
     let (name, on_slow, on_fast) = match (slow_advice, fast_advice) {
         (ThpAdvice::Prctl, _) => ("prctl(PR_SET_THP_DISABLE)", "1", "0"),
+        (ThpAdvice::NoHuge, _) => ("madvise(MADV_NOHUGEPAGE)", "called", "not called"),
         _ => ("madvise(MADV_HUGEPAGE)", "not called", "called"),
     };
     let (base, test) = match scene.slow.name {
@@ -437,7 +421,7 @@ fn without_faults(scene: &Scene<'_>) -> Verdict {
     chain.close(scene, |scene| parts(scene, &subject, None))
 }
 
-fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<crate::rules::Effect>) -> CaseParts {
+fn parts(scene: &Scene<'_>, subject: &Subject, effect: Option<Effect>) -> CaseParts {
     let deciding = deciding(scene, subject);
     let each = |side: &SideEvidence| {
         side.median(|run| {
