@@ -73,6 +73,13 @@ def dropped(file):
     return [["{work}", "read", "cold=1", "bytes=0", f"file={file}"]]
 
 
+def piece(mib, name="part.data"):
+    """What makes a file {dir}/NAME of the first MiB of large.data, and drops it from the page cache."""
+    file = f"{{dir}}/{name}"
+    size = f"[ \"$(stat -c %s {file} 2> /dev/null)\" = {mib << 20} ]"
+    return [["sh", "-c", f"{size} || {{ head -c {mib}M {{dir}}/large.data > {file}; sync {file}; }}"], *dropped(file)]
+
+
 DROP, DROP_LARGE = dropped(DATA), dropped("{dir}/large.data")
 
 

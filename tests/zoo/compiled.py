@@ -11,6 +11,27 @@ COMPILERS = {"c": "gcc -O2 -w -pthread -o {out} {file}", "cc": "g++ -O2 -w -pthr
 # Compilers that lie where their installers put them, and what Go asks for.
 SURROUNDINGS = "export HOME=${HOME:-/root} GO111MODULE=off; PATH=$PATH:/usr/local/go/bin:$HOME/.cargo/bin"
 
+# What C and C++ programs of the kinds begin with.
+C_HEAD = """#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+"""
+
 
 def built(name, language, source, libraries=""):
     """Commands that make {dir}/bin/NAME, if it is not there."""

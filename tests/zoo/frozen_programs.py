@@ -5,26 +5,11 @@ to change a rule moves its kind to a seen*.py.
 """
 
 from cases import DATA, Side, dropped, fio
-from compiled import built, with_one
+from compiled import C_HEAD, built, with_one
 from kinds import either, kind, node, shell
 
 LARGE = "{dir}/large.data"
 DIRECT = 0o40000
-
-C_HEAD = """#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-"""
-
-
-def shell_before(line):
-    return [["sh", "-c", line]]
-
 
 def cached_or_dropped(line, file, before):
     """A program on a file that was read before the run, or dropped from the page cache."""
@@ -148,7 +133,7 @@ int main(int c, char **v)
     }
     return 0;
 }""")
-RING = shell_before("[ -e {dir}/ring.data ] || { head -c 30M {dir}/large.data > {dir}/ring.new; sync {dir}/ring.new; mv {dir}/ring.new {dir}/ring.data; }")
+RING = shell("[ -e {dir}/ring.data ] || { head -c 30M {dir}/large.data > {dir}/ring.new; sync {dir}/ring.new; mv {dir}/ring.new {dir}/ring.data; }")
 
 C_AUDIT = built("c-audit", "c", C_HEAD + """/* Two workers of a server, each of which appends a line to its audit log for each request. */
 int main(int c, char **v)
@@ -194,7 +179,7 @@ def _(n):
 @kind("frozen", "sync.more", "recorder", 100, touches=("dirty",))
 def _(n):
     # 7: waits for what is under way before, starts to write, and waits for that.
-    return with_one(C_RECORDER, ["{dir}/bin/c-recorder", "{dir}/ring.data", str(n), "HOW"], "HOW", (0, 7), before=RING)
+    return with_one(C_RECORDER, ["{dir}/bin/c-recorder", "{dir}/ring.data", str(n), "HOW"], "HOW", (0, 7), before=[RING])
 
 
 @kind("frozen", "sync.more", "audit", 50, touches=("dirty",))
@@ -206,11 +191,11 @@ def _(n):
 # The same bytes in more requests.
 
 # Volumes of 1 MiB, v00 to v63.
-VOLUMES = shell_before("[ -e {dir}/volumes/ok ] || (mkdir -p {dir}/volumes && cd {dir}/volumes && head -c 64M ../large.data | split -b 1M -a 2 -d - v && "
+VOLUMES = shell("[ -e {dir}/volumes/ok ] || (mkdir -p {dir}/volumes && cd {dir}/volumes && head -c 64M ../large.data | split -b 1M -a 2 -d - v && "
                        "sync -f . && touch ok); cat {dir}/volumes/v*")
 
 # A backup of files of 2 MiB, b000 to b299.
-BACKUP = shell_before("[ -e {dir}/backup/ok ] || (mkdir -p {dir}/backup && cd {dir}/backup && head -c 600M ../large.data | "
+BACKUP = shell("[ -e {dir}/backup/ok ] || (mkdir -p {dir}/backup && cd {dir}/backup && head -c 600M ../large.data | "
                       "split -b 2M -a 3 -d - b && sync -f . && touch ok)")
 
 C_RELAY = built("c-relay", "c", C_HEAD + """/* A child that sends a dump through a pipe to its parent, which adds it up: both with a buffer of so many bytes. */
@@ -255,7 +240,7 @@ fn main() {
 def _(n):
     # Records of 128 KiB, or of 512 bytes.
     line = f"cd {{dir}}/backup; seq -f b%03g 0 {min(n, 300) - 1} | tar -b BLOCKS -cf - -T - | wc -c > /dev/null"
-    return either(shell, line, "BLOCKS", (256, 1), before=[*BACKUP, *shell_before("cat {dir}/backup/b*")])
+    return either(shell, line, "BLOCKS", (256, 1), before=[BACKUP, shell("cat {dir}/backup/b*")])
 
 
 @kind("frozen", "io.smaller_requests", "lua-lines", 100)
@@ -310,7 +295,7 @@ func main() {
 
 @kind("frozen", "io.direct", "blobs", 50)
 def _(n):
-    return with_one(GO_BLOBS, ["{dir}/bin/go-blobs", "{dir}/volumes", str(n), "FLAGS"], "FLAGS", (0, DIRECT), before=VOLUMES)
+    return with_one(GO_BLOBS, ["{dir}/bin/go-blobs", "{dir}/volumes", str(n), "FLAGS"], "FLAGS", (0, DIRECT), before=[VOLUMES])
 
 
 @kind("frozen", "io.direct", "sysbench", 1000)
@@ -318,7 +303,7 @@ def _(n):
     about = "sysbench fileio --file-num=8 --file-total-size=64M --file-test-mode=rndrd"
     make = f"[ -e {{dir}}/sysbench/ok ] || (mkdir -p {{dir}}/sysbench && cd {{dir}}/sysbench && {about} prepare && sync -f . && touch ok); cat {{dir}}/sysbench/*"
     line = f"cd {{dir}}/sysbench; {about} --file-extra-flags=FLAGS --rand-seed=1 --threads=1 --time=0 --events={n} run"
-    return either(shell, line, "FLAGS", ("", "direct"), before=shell_before(make))
+    return either(shell, line, "FLAGS", ("", "direct"), before=[shell(make)])
 
 
 # A page cache without the file.
@@ -358,10 +343,10 @@ int main(int c, char **v)
         for (size_t i = 0; i < value.mv_size; i += 16) sum += ((char *)value.mv_data)[i];
     return sum == 1l << 60;
 }""", "-llmdb")
-ARCHIVE = [*C_ARCHIVE, *shell_before("cd {dir}; [ -e archive.lmdb ] || { rm -f archive.new*; bin/c-archive archive.new fill 400000 && sync -f . && "
+ARCHIVE = [*C_ARCHIVE, shell("cd {dir}; [ -e archive.lmdb ] || { rm -f archive.new*; bin/c-archive archive.new fill 400000 && sync -f . && "
                                      "rm -f archive.new-lock && mv archive.new archive.lmdb; }")]
 
-MEASURES = shell_before("cd {dir}; [ -e measures.db ] || { rm -f measures.new*; sqlite3 measures.new 'CREATE TABLE t(i INTEGER PRIMARY KEY, a); "
+MEASURES = shell("cd {dir}; [ -e measures.db ] || { rm -f measures.new*; sqlite3 measures.new 'CREATE TABLE t(i INTEGER PRIMARY KEY, a); "
                         "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300000) INSERT INTO t SELECT i, randomblob(900) FROM c;' && "
                         "sync -f . && mv measures.new measures.db; }")
 
@@ -401,14 +386,14 @@ def _(n):
 def _(n):
     # Rows by their keys, all over the table.
     query = f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT {n}) SELECT sum(length(a)) FROM c, t WHERE t.i = c.i * 7919 % 299993 + 1;"
-    return cached_or_dropped(["sqlite3", "-readonly", "{dir}/measures.db", query], "{dir}/measures.db", MEASURES)
+    return cached_or_dropped(["sqlite3", "-readonly", "{dir}/measures.db", query], "{dir}/measures.db", [MEASURES])
 
 
 @kind("frozen", "cache.cold", "verify", 16, touches=("readahead",))
 def _(n):
     n = min(n, 300)
     visit = f"cd {{dir}}/backup; for b in $(seq -f b%03g 0 {n - 1}); do dd if=$b of=/dev/null bs=1M status=none HOW; done"
-    return tuple(Side(["{dir}/bin/rs-verify", "{dir}/backup", str(n)], before=[*RUST_VERIFY, *BACKUP, *shell_before(visit.replace("HOW", how))])
+    return tuple(Side(["{dir}/bin/rs-verify", "{dir}/backup", str(n)], before=[*RUST_VERIFY, BACKUP, shell(visit.replace("HOW", how))])
                  for how in ("count=2", "iflag=nocache count=0"))
 
 

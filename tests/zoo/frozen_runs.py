@@ -7,7 +7,7 @@ to change a rule moves its kind to a seen*.py.
 import dataclasses
 
 from cases import THP, Side
-from compiled import SURROUNDINGS, after, built, with_one
+from compiled import C_HEAD, SURROUNDINGS, after, built, with_one
 from kinds import either, kind, neighbour, python, shell
 
 
@@ -238,23 +238,6 @@ def _(n):
 
 
 # Memory.
-
-C_HEAD = """#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-"""
 
 CPP_UPLOAD = built("cc-upload", "cc", C_HEAD + """#include <memory>
 #include <string>

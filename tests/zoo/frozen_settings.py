@@ -4,16 +4,9 @@ The kinds of frozen_*.py are those that no rule was changed by: they are run onc
 to change a rule moves its kind to a seen*.py.
 """
 
-from cases import DIRTY, QUEUE, THP, Side, dropped, fio, io_limited, merging, remounted, toggled
+from cases import DIRTY, QUEUE, THP, Side, dropped, fio, io_limited, merging, piece, remounted, toggled
 from compiled import after, built, with_one
 from kinds import kind, shell
-
-
-def piece(mib, name):
-    """What makes a file {dir}/NAME of the first MiB of large.data, and drops it from the page cache."""
-    file = f"{{dir}}/{name}"
-    size = f"[ \"$(stat -c %s {file} 2> /dev/null)\" = {mib << 20} ]"
-    return [["sh", "-c", f"{size} || {{ head -c {mib}M {{dir}}/large.data > {file}; sync {file}; }}"], *dropped(file)]
 
 
 def pieces(count, mib, name):

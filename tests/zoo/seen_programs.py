@@ -4,24 +4,9 @@ These were frozen until 2026-11-28, when rules were judged by them and then chan
 """
 
 from cases import DATA, DROP, DROP_LARGE, THP, Side, programs
-from compiled import after, built, with_one
+from compiled import C_HEAD, after, built, with_one
 from kinds import by_malloc, cached, either, kind, neighbour, quota, shell
 
-
-C_HEAD = """#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-"""
 
 # Memory.
 

@@ -3,16 +3,9 @@
 These were frozen until 2026-11-28, when rules were judged by them and then changed by what they missed: they are for tuning.
 """
 
-from cases import DATA, DIRTY, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio, io_limited, merging, programs, remounted, toggled
+from cases import DATA, DIRTY, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio, io_limited, merging, piece, programs, remounted, toggled
 from compiled import after, built
 from kinds import kind
-
-def part(mib, name="part.data"):
-    """What makes a file of the first MiB of large.data, and drops it from the page cache."""
-    file = f"{{dir}}/{name}"
-    size = f"[ \"$(stat -c %s {file} 2> /dev/null)\" = {mib << 20} ]"
-    return [["sh", "-c", f"{size} || {{ head -c {mib}M {{dir}}/large.data > {file}; sync {file}; }}"], *dropped(file)]
-
 
 # Memory.
 
@@ -321,7 +314,7 @@ func main() {
 
 def short_of_memory(command, mib, enough, short, before=()):
     """A program that reads {dir}/again.data, in a control group with memory for it and in one without."""
-    return tuple(Side(command, limits={"memory.max": limit}, before=[*before, *part(mib, "again.data")]) for limit in (enough, short))
+    return tuple(Side(command, limits={"memory.max": limit}, before=[*before, *piece(mib, "again.data")]) for limit in (enough, short))
 
 
 PASSES_SOURCE = """
@@ -381,12 +374,12 @@ def _(n):
 @kind("tuning", "readahead.reduced", "cpio", 16, touches=("readahead",))
 def _(n):
     line = ["sh", "-c", "cd {dir}; echo part.data | cpio -o --quiet -H newc"]
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "8", before=part(min(n, 1500)))
+    return toggled(line, f"{QUEUE}/read_ahead_kb", "2048", "8", before=piece(min(n, 1500)))
 
 
 @kind("tuning", "readahead.reduced", "openssl", 16, touches=("readahead",))
 def _(n):
-    return toggled(["openssl", "dgst", "-sha1", "{dir}/part.data"], f"{QUEUE}/read_ahead_kb", "1024", "4", before=part(min(n, 1500)))
+    return toggled(["openssl", "dgst", "-sha1", "{dir}/part.data"], f"{QUEUE}/read_ahead_kb", "1024", "4", before=piece(min(n, 1500)))
 
 
 HALVES_SOURCE = """
@@ -426,7 +419,7 @@ int main(int count, char **words) {
 
 @kind("tuning", "readahead.reduced", "halves", 64, touches=("readahead",))
 def _(n):
-    before = [*built("halves", "c", HALVES_SOURCE), *part(min(n, 1500))]
+    before = [*built("halves", "c", HALVES_SOURCE), *piece(min(n, 1500))]
     return toggled(["{dir}/bin/halves", "{dir}/part.data"], f"{QUEUE}/read_ahead_kb", "1024", "4", before=before)
 
 

@@ -36,8 +36,9 @@ from host import device_of
 from zoo import Zoo, make_all, recorded_s, verdict
 
 # Each registers its kinds.
-for file in sorted(pathlib.Path(__file__).parent.glob("seen*.py")) + sorted(pathlib.Path(__file__).parent.glob("frozen_*.py")):
-    importlib.import_module(file.stem)
+for pattern in ("seen*.py", "frozen_*.py"):
+    for file in sorted(pathlib.Path(__file__).parent.glob(pattern)):
+        importlib.import_module(file.stem)
 
 SIZES = [5, 10, 25, 100]
 # Cases of known causes, of open ones and of clean sides. Of the known ones some cannot be made, and a third loses less than 10 %.

@@ -169,6 +169,14 @@ pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quan
     Sign::new(what, unit, quantity, Change::Keeps(part))
 }
 
+/// Bytes that the busiest device moved.
+pub(crate) const DEVICE_BYTES: Quantity = Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]);
+/// Requests that it served.
+pub(crate) const DEVICE_REQUESTS: Quantity = Quantity::Events(&["disk.reads", "disk.writes"]);
+/// Bytes of each of them.
+pub(crate) const DEVICE_REQUEST_BYTES: Quantity =
+    Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]);
+
 /// More time in the program's own code, whatever is the reason.
 pub(crate) const OWN_CODE: Sign =
     rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);

@@ -3,7 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, Sign, rises, rises_to};
+use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, rises, rises_to};
 
 /// Bytes of a run from which the hypervisor's work for a device is a part of the time that it takes.
 const MUCH_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
@@ -48,14 +48,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             means: "its own tasks have the CPUs",
         },
         Refuter {
-            sign: rises_to(
-                "bytes read from and written to devices",
-                "bytes",
-                Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]),
-                1.5,
-                MUCH_BYTES,
-            )
-            .unless(&OTHERS_HAVE_THE_CPUS),
+            sign: rises_to("bytes read from and written to devices", "bytes", DEVICE_BYTES, 1.5, MUCH_BYTES)
+                .unless(&OTHERS_HAVE_THE_CPUS),
             means: "the hypervisor works for the devices in time that it takes from these CPUs",
         },
     ],

@@ -2,7 +2,7 @@
 
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{DEVICE_REQUEST_BYTES, DEVICE_REQUESTS, Quantity, rises};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -14,16 +14,11 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Quantity::Ratio(&["disk.read_ns", "disk.write_ns"], &["disk.reads", "disk.writes"]),
         1.15,
     )],
-    part: Part::DearerBy(Quantity::Events(&["disk.reads", "disk.writes"])),
+    part: Part::DearerBy(DEVICE_REQUESTS),
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[Refuter {
-        sign: rises(
-            "bytes of a request",
-            "bytes",
-            Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]),
-            1.2,
-        ),
+        sign: rises("bytes of a request", "bytes", DEVICE_REQUEST_BYTES, 1.2),
         means: "requests are larger, and take longer for that",
     }],
     yields_to: &[

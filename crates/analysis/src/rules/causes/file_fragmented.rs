@@ -3,18 +3,13 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, falls};
+use crate::rules::quantity::{DEVICE_REQUEST_BYTES, falls};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "file.fragmented",
     doing: "in reads and writes of the device",
-    signs: &[falls(
-        "bytes of a request",
-        "bytes",
-        Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]),
-        0.9,
-    )],
+    signs: &[falls("bytes of a request", "bytes", DEVICE_REQUEST_BYTES, 0.9)],
     part: Part::All,
     levers: &[Lever { pattern: "file.<path>.extents", worse: Worse::ManyMore }],
     needs_lever: NeedsLever::Always,

@@ -3,29 +3,24 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::more_work::PROCESSES;
-use crate::rules::quantity::{Quantity, Sign, falls, rises};
+use crate::rules::quantity::{DEVICE_BYTES, DEVICE_REQUEST_BYTES, DEVICE_REQUESTS, Quantity, Sign, falls, rises};
+
+const CALLS: Quantity = Quantity::Events(&["target.io.syscr", "target.io.syscw"]);
 
 /// The kernel counts no reads and writes that are handed to io_uring or aio as calls of the task; past the page cache each of them
 /// is a request of the device.
 const WAITS_FOR_SUBMITTED: Sign =
     rises("time waiting for what io_uring and aio were handed", "ns", Quantity::Time(&["off.async_io"]), 1.05);
-const MORE_SUBMITTED: Sign =
-    rises("requests of the device", "", Quantity::Events(&["disk.reads", "disk.writes"]), 1.2).beside(&WAITS_FOR_SUBMITTED);
-const SMALLER_SUBMITTED: Sign = falls(
-    "bytes of a request of the device",
-    "bytes",
-    Quantity::Ratio(&["disk.read_bytes", "disk.write_bytes"], &["disk.reads", "disk.writes"]),
-    0.85,
-)
-.beside(&WAITS_FOR_SUBMITTED);
+const MORE_SUBMITTED: Sign = rises("requests of the device", "", DEVICE_REQUESTS, 1.2).beside(&WAITS_FOR_SUBMITTED);
+const SMALLER_SUBMITTED: Sign =
+    falls("bytes of a request of the device", "bytes", DEVICE_REQUEST_BYTES, 0.85).beside(&WAITS_FOR_SUBMITTED);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "io.smaller_requests",
     doing: "in reads and writes",
     signs: &[
-        rises("read and write calls", "", Quantity::Events(&["target.io.syscr", "target.io.syscw"]), 1.2)
-            .or(&MORE_SUBMITTED),
+        rises("read and write calls", "", CALLS, 1.2).or(&MORE_SUBMITTED),
         falls(
             "bytes of a call",
             "bytes",
@@ -34,23 +29,23 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         )
         .or(&SMALLER_SUBMITTED),
     ],
-    part: Part::MoreOf(Quantity::Events(&["target.io.syscr", "target.io.syscw"])),
+    part: Part::MoreOf(CALLS),
     levers: &[],
     // Each process that is started reads its program and its libraries, in pieces of all sizes.
     needs_lever: NeedsLever::UnlessMoreWork(&[PROCESSES]),
     refuters: &[
         Refuter {
-            sign: rises("bytes read and written", "bytes", Quantity::Events(&["target.io.rchar", "target.io.wchar"]), 1.5),
+            sign: rises(
+                "bytes read and written",
+                "bytes",
+                Quantity::Events(&["target.io.rchar", "target.io.wchar"]),
+                1.5,
+            ),
             means: "more is read or written, in small pieces",
         },
         Refuter {
-            sign: rises(
-                "bytes that the device moved for io_uring and aio",
-                "bytes",
-                Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]),
-                1.5,
-            )
-            .beside(&MORE_SUBMITTED),
+            sign: rises("bytes that the device moved for io_uring and aio", "bytes", DEVICE_BYTES, 1.5)
+                .beside(&MORE_SUBMITTED),
             means: "more is read or written past the page cache, in small pieces",
         },
     ],

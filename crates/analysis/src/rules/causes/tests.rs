@@ -16,7 +16,7 @@ use crate::rules::evidence::{
 };
 use crate::rules::finding::{Confidence, Diagnosis, SideName};
 use crate::rules::lever::Worse;
-use crate::rules::quantity::{Change, Quantity, Sign};
+use crate::rules::quantity::{Change, DEVICE_BYTES, Quantity, Sign};
 
 /// Time of a run of the fast side, and of the cause's components in it.
 const FAST_NS: f64 = 1e9;
@@ -437,7 +437,9 @@ fn more_small_requests_are_not_smaller_requests() {
 fn requests_of_the_device_stand_for_calls_of_io_uring() {
     let said = |off: &str, moved: f64| {
         let (mut fast, mut slow) = (Side::default(), Side::default());
-        for (side, ns, reads, bytes) in [(&mut fast, OWN_NS, 100.0, 1e6), (&mut slow, OWN_NS + 0.45 * FAST_NS, 800.0, 1e6 * moved)] {
+        for (side, ns, reads, bytes) in
+            [(&mut fast, OWN_NS, 100.0, 1e6), (&mut slow, OWN_NS + 0.45 * FAST_NS, 800.0, 1e6 * moved)]
+        {
             side.components.insert(off.to_owned(), ns);
             side.components.insert("run.user".to_owned(), FAST_NS - OWN_NS);
             side.metrics.insert(key("disk.busy_ns"), 1e6);
@@ -479,14 +481,13 @@ fn a_companion_of_the_main_cause_is_no_mechanism() {
 /// Time that the hypervisor takes is a neighbour's, unless the program has it work for its devices.
 #[test]
 fn time_taken_for_the_program_s_own_requests_is_no_neighbour_s() {
-    let bytes = Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]);
     let outcome_of = |others: &str, read: f64| {
         let (mut fast, mut slow) = sides_of("cpu.neighbour");
         for side in [&mut fast, &mut slow] {
             let ns = side.components.remove("ready.foreign").expect("part of the scene");
             side.components.insert(others.to_owned(), ns);
         }
-        put(&mut slow, bytes, read);
+        put(&mut slow, DEVICE_BYTES, read);
         outcome(&consider(&evidence(&fast, &slow)), "cpu.neighbour")
     };
     let said = outcome_of("run.stolen", 1e9);

@@ -86,7 +86,9 @@ impl Rule for ThpDisabled {
             return Verdict::Refuted(vec![nothing_filled(scene)]);
         };
         if scene.fast.is_none() && subject.key.advice == ThpAdvice::NoHuge {
-            return Verdict::Refuted(vec!["the program itself asked for no huge pages where most slots were filled".to_owned()]);
+            return Verdict::Refuted(vec![
+                "the program itself asked for no huge pages where most slots were filled".to_owned(),
+            ]);
         }
         policy_link(scene, &subject, &mut chain);
         slots_link(scene, &mut chain);
