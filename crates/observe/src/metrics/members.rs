@@ -2,13 +2,14 @@
 //!
 //! A counter must not fall when a process ends. What a process has used goes, in the kernel, to the parent that waits
 //! for it: `io` adds it to the parent's own numbers, `stat` to the parent's `child_` fields. Where that has happened
-//! the ended process is dropped from the sum; where nobody waited for it, or somebody outside the target did, its last
-//! values stay in the sum. So a counter holds every process once, whoever waited.
+//! the ended process is dropped from the sum; until it has, and where nobody waits for it or somebody outside the target
+//! does, its last values stay in the sum. So a counter holds every process once, whoever waited, and when.
 //!
 //! In `stat` the fields without `child_` are of every process that was read, ended ones included, and `child_` is of
 //! the rest: of children that came and went between two samples, and of what an ended one used after its last reading.
 //! So the two add up to all that the target used, and neither counts what the other does.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ struct Field {
 
 struct Member {
     pid: u32,
+    /// Who may take its counters over: its parent, or the nearest ancestor that lives.
     parent: Option<u32>,
     file: SampledFile,
     /// By field; NaN for fields that the file lacks. Empty before the first reading.
@@ -68,6 +70,25 @@ struct Member {
     gone: bool,
     /// No directory is held that stands for this very process.
     by_path: bool,
+}
+
+/// Who counts a process that has ended.
+enum Fate {
+    /// An ancestor: its own numbers hold those of the process.
+    TakenOver,
+    /// Nobody: what was read last stays in the sums.
+    Kept,
+    /// Nobody yet. This living ancestor, by its place in the list, may take it over; until then its last values count.
+    Open { heir: usize, heir_then: Vec<f64> },
+}
+
+impl Fate {
+    const fn heir(&self) -> Option<usize> {
+        match self {
+            Self::Open { heir, .. } => Some(*heir),
+            Self::TakenOver | Self::Kept => None,
+        }
+    }
 }
 
 /// The processes of a target and the sums of their values.
@@ -115,7 +136,7 @@ impl Members {
         if self.list.iter().any(|member| member.pid == pid && !member.gone) {
             return;
         }
-        if self.list.len() >= MAX_MEMBERS {
+        if self.list.iter().filter(|member| !member.gone).count() >= MAX_MEMBERS {
             self.too_many = true;
             return;
         }
@@ -237,24 +258,65 @@ impl Members {
         Some(member.values.as_slice()).filter(|values| !values.is_empty())
     }
 
-    /// Takes the processes that have ended out of the list. What a parent has not taken over stays in the sums.
+    /// Takes the processes that have ended out of the list, as soon as it is known who counts them from then on.
     fn settle(&mut self, facts: &Facts, text: &mut Text, out: &mut Collector<'_>) {
-        if !self.list.iter().any(|member| member.gone) {
+        let ended: Vec<usize> = (0..self.list.len()).filter(|at| self.list[*at].gone).collect();
+        if ended.is_empty() {
             return;
         }
-        let (gone, live): (Vec<Member>, Vec<Member>) =
-            std::mem::take(&mut self.list).into_iter().partition(|member| member.gone);
-        self.list = live;
-        for member in gone {
-            let parent = self.list.iter().position(|other| Some(other.pid) == member.parent);
-            // The parent may have been read before it waited.
-            if let Some(at) = parent {
-                self.read_one(at, facts, text, out);
+        let places = self.places();
+        let heirs: BTreeSet<usize> = ended.iter().filter_map(|at| self.fate(*at, &places).heir()).collect();
+        // They may have been read before they waited.
+        for heir in heirs {
+            self.read_one(heir, facts, text, out);
+        }
+        let places = self.places();
+        let fates: Vec<(usize, Fate)> = ended.into_iter().map(|at| (at, self.fate(at, &places))).collect();
+        let mut settled = Vec::new();
+        for (at, fate) in fates {
+            match fate {
+                Fate::Open { heir, heir_then } => {
+                    let heir = self.list[heir].pid;
+                    (self.list[at].parent, self.list[at].parent_then) = (Some(heir), heir_then);
+                }
+                Fate::TakenOver | Fate::Kept => settled.push((at, matches!(fate, Fate::TakenOver))),
             }
-            let taken_over = self.values_of(member.parent).is_some_and(|now| self.has_taken_over(now, &member));
+        }
+        // From the end, so that the places of the others hold.
+        for (at, taken_over) in settled.into_iter().rev() {
+            let member = self.list.remove(at);
             self.keep(&member, taken_over);
         }
         self.next = self.next.min(self.list.len().saturating_sub(1));
+    }
+
+    /// Where in the list each process is: the one that lives, where a number was given anew.
+    fn places(&self) -> HashMap<u32, usize> {
+        let (gone, live): (Vec<usize>, Vec<usize>) = (0..self.list.len()).partition(|at| self.list[*at].gone);
+        gone.into_iter().chain(live).map(|at| (self.list[at].pid, at)).collect()
+    }
+
+    /// Who counts a process that has ended. Between its end and its parent's wait it is in no numbers but its own; and a parent that
+    /// ends leaves what it took over to its own parent.
+    fn fate(&self, at: usize, places: &HashMap<u32, usize>) -> Fate {
+        let member = &self.list[at];
+        if member.values.is_empty() {
+            return Fate::Kept;
+        }
+        let (mut parent, mut then) = (member.parent, &member.parent_then);
+        // No chain of parents is longer than the list.
+        for _ in 0..self.list.len() {
+            let Some(&ancestor) = parent.and_then(|pid| places.get(&pid)).filter(|place| **place != at) else { break };
+            let other = &self.list[ancestor];
+            if self.has_taken_over(&other.values, then, member) {
+                return Fate::TakenOver;
+            }
+            if !other.gone {
+                return Fate::Open { heir: ancestor, heir_then: then.clone() };
+            }
+            (parent, then) = (other.parent, &other.parent_then);
+        }
+        Fate::Kept
     }
 
     /// Keeps the counters of a process that has ended in the sums. Its own ones stay; so what its parent has taken over
@@ -277,11 +339,11 @@ impl Members {
         }
     }
 
-    /// Whether a parent's counters have grown by at least what the process had used.
-    fn has_taken_over(&self, parent_now: &[f64], member: &Member) -> bool {
+    /// Whether an ancestor's counters have grown by at least what the process had used, since they were those of `then`.
+    fn has_taken_over(&self, now: &[f64], then: &[f64], member: &Member) -> bool {
         let of = |values: &[f64], at: usize| values.get(at).copied().filter(|value| !value.is_nan()).unwrap_or(0.0);
-        let grown = |at: usize| of(parent_now, at) - of(&member.parent_then, at);
-        !member.parent_then.is_empty()
+        let grown = |at: usize| of(now, at) - of(then, at);
+        !then.is_empty()
             && self.fields.iter().enumerate().all(|(at, field)| match field.sum {
                 Sum::Inherited => grown(at) >= of(&member.values, at),
                 Sum::Own { child } => grown(child) >= of(&member.values, at) + of(&member.values, child),
@@ -291,7 +353,10 @@ impl Members {
 
     fn hand_out(&self, out: &mut Collector<'_>) {
         for (at, field) in self.fields.iter().enumerate() {
-            let values = || self.list.iter().filter_map(move |m| m.values.get(at).copied().filter(|v| !v.is_nan()));
+            // An ended process holds nothing any more, but its use counts until somebody has taken it over.
+            let counts = |member: &&Member| !member.gone || !matches!(field.sum, Sum::Level | Sum::Peak);
+            let of_members = || self.list.iter().filter(counts);
+            let values = || of_members().filter_map(move |m| m.values.get(at).copied().filter(|v| !v.is_nan()));
             if values().next().is_none() {
                 continue;
             }
@@ -302,7 +367,10 @@ impl Members {
             out.put(&field.name, value);
         }
         if self.prefix == "target.status." {
-            out.put(b"processes", self.list.iter().filter(|member| !member.values.is_empty()).count() as f64);
+            out.put(
+                b"processes",
+                self.list.iter().filter(|member| !member.gone && !member.values.is_empty()).count() as f64,
+            );
         }
     }
 }

@@ -56,6 +56,36 @@ fn a_child_that_its_parent_waited_for_counts_once() {
     }
 }
 
+/// A shell waits for all of a pipeline at its end: what `tar` had used was counted twice from then on.
+#[test]
+fn a_child_that_its_parent_waits_for_later_counts_once() {
+    let (root, mut sampler) = two_processes();
+    figures(&mut sampler, 1);
+    root.ends(8);
+    for tenths in 2..5 {
+        assert_eq!(figures(&mut sampler, tenths), [Some(1500.0), Some(15.0), Some(2.0), Some(102_400.0)], "{tenths}");
+    }
+    root.process(7, 1600, (10, 1), (8, 3), 100);
+    for tenths in 5..8 {
+        assert_eq!(figures(&mut sampler, tenths), [Some(1600.0), Some(15.0), Some(3.0), Some(102_400.0)], "{tenths}");
+    }
+}
+
+#[test]
+fn a_grandchild_that_was_taken_over_by_way_of_its_parent_counts_once() {
+    let (root, mut sampler) = two_processes();
+    root.process(9, 200, (4, 1), (0, 0), 50);
+    assert_eq!(figures(&mut sampler, 1), [Some(1700.0), Some(19.0), Some(2.0), Some(204_800.0)]);
+    // Both end after one another and are not read in between. Only the first process is left to wait for the second.
+    root.ends(9);
+    root.ends(8);
+    assert_eq!(figures(&mut sampler, 2), [Some(1700.0), Some(19.0), Some(2.0), Some(102_400.0)], "nobody has waited");
+    root.process(7, 1700, (10, 1), (11, 4), 100);
+    for tenths in 3..5 {
+        assert_eq!(figures(&mut sampler, tenths), [Some(1700.0), Some(19.0), Some(2.0), Some(102_400.0)], "{tenths}");
+    }
+}
+
 #[test]
 fn a_child_that_nobody_waited_for_stays_in_the_sums() {
     let (root, mut sampler) = two_processes();
