@@ -40,6 +40,8 @@ pub struct EventCost {
     pub most_ns: Option<u64>,
     /// On top of that for each KiB of the base page, ns.
     pub most_ns_per_kib: u64,
+    /// Most of it that is time in the program's own code, ns; null where that has no such bound.
+    pub most_own_ns: Option<u64>,
     /// Where these come from.
     pub source: &'static str,
 }
@@ -47,12 +49,24 @@ pub struct EventCost {
 impl EventCost {
     /// An event whose cost only the run itself tells.
     const fn measured(what: &'static str) -> Self {
-        Self { what, least_ns: None, most_ns: None, most_ns_per_kib: 0, source: "the account of the run itself" }
+        Self {
+            what,
+            least_ns: None,
+            most_ns: None,
+            most_ns_per_kib: 0,
+            most_own_ns: None,
+            source: "the account of the run itself",
+        }
     }
 
     /// An event that takes at most this long, ns.
     const fn at_most(what: &'static str, most_ns: u64, source: &'static str) -> Self {
-        Self { what, least_ns: None, most_ns: Some(most_ns), most_ns_per_kib: 0, source }
+        Self { what, least_ns: None, most_ns: Some(most_ns), most_ns_per_kib: 0, most_own_ns: None, source }
+    }
+
+    /// The same event, of which at most this long, ns, is in the program's own code.
+    const fn own_at_most(self, most_own_ns: u64) -> Self {
+        Self { most_own_ns: Some(most_own_ns), ..self }
     }
 
     /// Most that one event costs on a host with such base pages, ns.

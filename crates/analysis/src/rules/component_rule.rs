@@ -11,7 +11,7 @@ use super::evidence::SideEvidence;
 use super::finding::{Effect, Fix, Number, Reach, SettingSubject};
 use super::lever::{Lever, changed_setting};
 use super::more_work;
-use super::quantity::{Change, Quantity, Sign, amount};
+use super::quantity::{Change, OWN_CODE, Quantity, Sign, amount};
 use super::restore;
 use super::scene::Scene;
 use super::{Manual, Rule, Verdict};
@@ -96,6 +96,9 @@ pub(crate) struct ComponentRule {
     /// Remedies beside putting the setting back.
     pub remedies: &'static [Remedy],
 }
+
+/// Part of the slow side's events that the fast side must have to tell what one costs.
+const TELLING_PART: f64 = 0.1;
 
 /// Share of the time from which a lone recording is told about.
 const LONE_SHARE: f64 = 0.10;
@@ -255,22 +258,26 @@ impl ComponentRule {
         }
     }
 
-    /// One event cannot cost more than the registry's limit.
+    /// One event cannot cost more than the registry's limits.
     fn examine_price(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
-        let (Part::MoreOf(events), Some(most)) = (self.part, def.event.most(scene.page_bytes())) else { return };
+        let Part::MoreOf(events) = self.part else { return };
         let events = self.counted(scene, events);
-        let Some(price) = rise_for_each(scene, Quantity::Time(def.components), events) else { return };
-        chain.refuter(
-            Some(price > most),
-            format!(
-                "each {} more would have cost {}, and cannot cost more than {}: something else took the time",
-                def.event.what,
-                duration_of_three(price),
-                duration_of_three(most)
-            ),
-            format!("an impossible price: {} for each {} more", duration_of_three(price), def.event.what),
-            "",
-        );
+        let mut examine = |time: Quantity, of: &str, most: Option<f64>| {
+            let Some((price, most)) = rise_for_each(scene, time, events).zip(most) else { return };
+            let what = def.event.what;
+            let price_said = duration_of_three(price);
+            chain.refuter(
+                Some(price > most),
+                format!(
+                    "each {what} more would have cost {price_said}{of}, and cannot cost more than {}: something else took the time",
+                    duration_of_three(most)
+                ),
+                format!("an impossible price: {price_said}{of} for each {what} more"),
+                "",
+            );
+        };
+        examine(Quantity::Time(def.components), "", def.event.most(scene.page_bytes()));
+        examine(OWN_CODE.quantity, " in the program's own code", def.event.most_own_ns.map(|most| most as f64));
     }
 
     /// The events, or those of the sign that stands in for theirs.
@@ -281,12 +288,15 @@ impl ComponentRule {
     fn cost<'a>(&'a self, scene: &'a Scene<'a>, def: &'static CauseDef) -> Cost<'a> {
         let time = Quantity::Time(def.components);
         let price = |events: Quantity| -> Option<f64> {
+            let count_of = |side: &SideEvidence| events.median(scene, side);
             let of = |side: &SideEvidence| {
-                let (ns, count) = (time.median(scene, side)?, events.median(scene, side)?);
+                let (ns, count) = (time.median(scene, side)?, count_of(side)?);
                 (count > 0.0).then(|| ns / count)
             };
-            // Without events on the fast side theirs is the only price there is.
-            scene.fast.and_then(of).or_else(|| of(scene.slow))
+            // The few events of the fast side may be somebody else's, for whom the program does not wait: they tell no price.
+            let most = count_of(scene.slow).unwrap_or(0.0);
+            let telling = scene.fast.filter(|fast| count_of(fast).is_some_and(|count| count >= TELLING_PART * most));
+            telling.and_then(of).or_else(|| of(scene.slow))
         };
         let of_run: OfRun<'a, f64> = match self.part {
             Part::All | Part::AllOfHugePages => Box::new(move |run| time.of_run(scene, run)),

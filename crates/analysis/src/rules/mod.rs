@@ -379,7 +379,8 @@ fn doubt_unread_settings(findings: &mut [Finding], scene: &Scene<'_>) {
     }
 }
 
-/// How many times as large as the most that a cause explains another one's part may be before it is that one's companion.
+/// How many times as large as a cause's part another one's may be before it is that one's companion. Both are parts of one loss, whose
+/// interval says nothing of their ratio.
 const COMPANION: f64 = 3.0;
 
 /// A cause that no setting brought about, beside one that explains several times as much, may be what comes with that: pages that are
@@ -398,12 +399,11 @@ pub(crate) fn doubt_companions(findings: &mut [Finding]) {
         |finding: &&mut Finding| finding.setting.is_none() && finding.confidence == Confidence::Mechanism;
     for finding in findings.iter_mut().filter(without_setting) {
         let Some(effect) = &finding.effect else { continue };
-        let most = effect.most_share();
-        if most * COMPANION < main_share {
+        if effect.share * COMPANION < main_share {
             finding.not_looked_at.push(format!(
-                "whether it comes with {main}, which explains {:.0} % of the lost time: this one explains {:.0} % at most, and no setting that can bring it about differs",
+                "whether it comes with {main}, which explains {:.0} % of the lost time: this one explains {:.0} %, and no setting that can bring it about differs",
                 100.0 * main_share,
-                100.0 * most
+                100.0 * effect.share
             ));
             finding.confidence = Confidence::Correlated;
         }

@@ -181,6 +181,14 @@ pub(crate) const DEVICE_REQUEST_BYTES: Quantity =
 pub(crate) const OWN_CODE: Sign =
     rises("time in code of the program and its libraries", "ns", Quantity::Time(&["run.user"]), 1.02);
 
+/// More time in reads and writes past the page cache.
+pub(crate) const MORE_DIRECT: Sign = rises(
+    "time in reads and writes past the page cache",
+    "ns",
+    Quantity::Time(&["run.file.direct", "run.file.async", "off.direct_io", "off.async_io"]),
+    1.05,
+);
+
 impl Sign {
     const fn new(what: &'static str, unit: &'static str, quantity: Quantity, change: Change) -> Self {
         Self { what, unit, quantity, change, or: None, unless: None, beside: None }

@@ -40,6 +40,7 @@ pub(super) const CAUSES: &[CauseDef] = &[
             least_ns: None,
             most_ns: None,
             most_ns_per_kib: 0,
+            most_own_ns: None,
             source: "disk.read_ns, which the kernel adds up over the requests of the device",
         },
         components: OF_READS,
@@ -74,7 +75,12 @@ pub(super) const CAUSES: &[CauseDef] = &[
         help: "Each call has a price of its own: entering the kernel, looking up the file, the lock of the inode. It \
                needs more read and write calls (target.io.syscr, syscw) for the same bytes (rchar, wchar), or, through \
                io_uring and aio past the page cache, which are not counted as calls, more requests of the device.",
-        event: EventCost::at_most("read or write call", 50_000_000, "a call that waits for a spinning disk"),
+        event: EventCost::at_most(
+            "read or write call",
+            50_000_000,
+            "a call that waits for a spinning disk; in the program itself 100 us, for what an interpreter does around it",
+        )
+        .own_at_most(100_000),
         components: &[
             "run.call.",
             "run.file.",
@@ -125,7 +131,8 @@ pub(super) const CAUSES: &[CauseDef] = &[
         topics: &["io", "writeback", "fs"],
         settings: &["mount.<mountpoint>.options", "sysctl.vm.dirty_expire_centisecs"],
         help: "fsync, fdatasync, O_SYNC and msync wait until data are on the medium, mostly by a flush of the device's \
-               cache. It needs more flushes (disk.flushes) at about the price of the other side.",
+               cache. It needs more flushes (disk.flushes) at about the price of the other side, or, where the device has no \
+               cache to flush and with sync_file_range, more writes of the device and waiting for them.",
         event: EventCost::at_most(
             "flush",
             1_000_000_000,

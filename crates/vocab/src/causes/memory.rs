@@ -11,6 +11,7 @@ const BASE_PAGE_FAULT: EventCost = EventCost {
     least_ns: Some(125),
     most_ns: Some(4000),
     most_ns_per_kib: 250,
+    most_own_ns: None,
     source: "on x86-64 in a VM 0.25 us (256 MiB filled at 0.1 s) to 2.7 us (1 GB in 0.7 s) a fault of 4 KiB, clearing \
              and unmapping included; the first touch of memory that the hypervisor has yet to give takes longer, and \
              says nothing about the guest's settings. Half of the least is clearing the page, which a huge page costs too",

@@ -3,17 +3,17 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::more_work::PROCESSES;
-use crate::rules::quantity::{DEVICE_BYTES, DEVICE_REQUEST_BYTES, DEVICE_REQUESTS, Quantity, Sign, falls, rises};
+use crate::rules::quantity::{
+    DEVICE_BYTES, DEVICE_REQUEST_BYTES, DEVICE_REQUESTS, MORE_DIRECT, Quantity, Sign, falls, rises,
+};
 
 const CALLS: Quantity = Quantity::Events(&["target.io.syscr", "target.io.syscw"]);
 
 /// The kernel counts no reads and writes that are handed to io_uring or aio as calls of the task; past the page cache each of them
 /// is a request of the device.
-const WAITS_FOR_SUBMITTED: Sign =
-    rises("time waiting for what io_uring and aio were handed", "ns", Quantity::Time(&["off.async_io"]), 1.05);
-const MORE_SUBMITTED: Sign = rises("requests of the device", "", DEVICE_REQUESTS, 1.2).beside(&WAITS_FOR_SUBMITTED);
+const MORE_SUBMITTED: Sign = rises("requests of the device", "", DEVICE_REQUESTS, 1.2).beside(&MORE_DIRECT);
 const SMALLER_SUBMITTED: Sign =
-    falls("bytes of a request of the device", "bytes", DEVICE_REQUEST_BYTES, 0.85).beside(&WAITS_FOR_SUBMITTED);
+    falls("bytes of a request of the device", "bytes", DEVICE_REQUEST_BYTES, 0.85).beside(&MORE_DIRECT);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -49,7 +49,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             means: "more is read or written past the page cache, in small pieces",
         },
     ],
-    yields_to: &["readahead.reduced", "sync.more", "block.queue_settings"],
+    yields_to: &["readahead.reduced", "sync.more", "block.queue_settings", "io.direct"],
     remedies: &[
         Remedy {
             reach: Reach::File,

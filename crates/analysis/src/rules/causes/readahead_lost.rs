@@ -1,8 +1,8 @@
 //! `readahead.lost`: Reads reach the device in smaller pieces although the limit is the same.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
 use crate::rules::finding::Reach;
-use crate::rules::quantity::{Quantity, falls, rises};
+use crate::rules::quantity::{MORE_DIRECT, Quantity, falls, rises};
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -15,7 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     part: Part::All,
     levers: &[],
     needs_lever: NeedsLever::Never,
-    refuters: &[],
+    refuters: &[Refuter { sign: MORE_DIRECT, means: "what goes past the page cache is never read ahead" }],
     yields_to: &[
         "readahead.reduced",
         "file.fragmented",

@@ -4,18 +4,26 @@ use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, READS, THREADS, WRITES};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Sign, rises};
+
+const FLUSHES: Quantity = Quantity::Events(&["disk.flushes"]);
+
+/// A device without a volatile cache is never flushed, and sync_file_range(2) flushes none: then it is the writes that are waited for.
+const WAITS_FOR_WRITES: Sign =
+    rises("time waiting until pages are written", "ns", Quantity::Time(&["off.write_back"]), 1.2);
+const MORE_WRITTEN: Sign =
+    rises("writes of the device", "", Quantity::Events(&["disk.writes"]), 1.15).beside(&WAITS_FOR_WRITES);
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "sync.more",
     doing: "waiting until data are safe",
-    signs: &[rises("flushes of the device", "", Quantity::Events(&["disk.flushes"]), 1.15)],
-    part: Part::MoreOf(Quantity::Events(&["disk.flushes"])),
+    signs: &[rises("flushes of the device", "", FLUSHES, 1.15).or(&MORE_WRITTEN)],
+    part: Part::MoreOf(FLUSHES),
     levers: &[Lever { pattern: "sysctl.vm.dirty_expire_centisecs", worse: Worse::Lower }],
     needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],
-    yields_to: &["mount.changed"],
+    yields_to: &["mount.changed", "io.direct"],
     remedies: &[
         Remedy {
             reach: Reach::File,

@@ -456,6 +456,44 @@ fn requests_of_the_device_stand_for_calls_of_io_uring() {
     assert!(!said("off.read", 1.0).starts_with("holds"), "{}", said("off.read", 1.0));
 }
 
+/// A Lisp that walked lists in place of vectors made a few calls more while it started, and each was charged with 20 ms of its own code.
+#[test]
+fn a_call_is_not_charged_with_the_program_s_own_work() {
+    let said = |calls: f64| {
+        let (mut fast, mut slow) = (Side::default(), Side::default());
+        for (side, ns, calls, bytes) in [(&mut fast, 8e8, calls, 1500.0), (&mut slow, 1.1e9, 1.4 * calls, 1000.0)] {
+            side.components.insert("run.user".to_owned(), ns);
+            for bytes_of in ["target.io.rchar", "target.io.wchar"] {
+                side.metrics.insert(key(bytes_of), bytes * calls);
+            }
+            for calls_of in ["target.io.syscr", "target.io.syscw"] {
+                side.metrics.insert(key(calls_of), calls);
+            }
+        }
+        outcome(&consider(&evidence(&fast, &slow)), "io.smaller_requests")
+    };
+    assert!(said(35.0).contains("in the program's own code, and cannot cost more than 100 us"), "{}", said(35.0));
+    assert!(said(35e3).starts_with("holds"), "{}", said(35e3));
+}
+
+/// A device without a volatile cache is never flushed. Few writes of somebody else on the fast side tell nothing of what one costs.
+#[test]
+fn writes_that_are_waited_for_stand_for_flushes() {
+    let said = |wait: &str| {
+        let (mut fast, mut slow) = (Side::default(), Side::default());
+        for (side, ns, writes) in [(&mut fast, 1e3, 20.0), (&mut slow, 7e8, 20e3)] {
+            side.components.insert(wait.to_owned(), ns);
+            side.components.insert("run.user".to_owned(), 7e8);
+            side.metrics.insert(key("disk.flushes"), 0.0);
+            side.metrics.insert(key("disk.writes"), writes);
+            side.metrics.insert(key("disk.busy_ns"), 1e6);
+        }
+        outcome(&consider(&evidence(&fast, &slow)), "sync.more")
+    };
+    assert!(said("off.write_back").starts_with("holds"), "{}", said("off.write_back"));
+    assert!(!said("off.dirty_throttling").starts_with("holds"), "{}", said("off.dirty_throttling"));
+}
+
 /// Pages that are copied interrupt other CPUs: what comes with a cause is no mechanism beside it, nor where only the other work that the
 /// sides ran keeps that from being one.
 #[test]
