@@ -25,6 +25,10 @@ use super::source::{CpuClock, Parser, Spec, Tag, refusal};
 /// At most this many processes are added up.
 pub(super) const MAX_MEMBERS: usize = 4096;
 
+/// At most this many processes that have ended are kept until somebody takes them over. A process that its parent never waits for may
+/// stay among them until the end.
+const MAX_OPEN: usize = 1024;
+
 /// CPU time that one sample may spend on processes other than the first. The rest wait for the next sample and count
 /// with their last values until then.
 const BUDGET_NS: u64 = 2_000_000;
@@ -272,9 +276,14 @@ impl Members {
         }
         let places = self.places();
         let fates: Vec<(usize, Fate)> = ended.into_iter().map(|at| (at, self.fate(at, &places))).collect();
+        let mut too_many = fates.iter().filter(|(_, fate)| fate.heir().is_some()).count().saturating_sub(MAX_OPEN);
         let mut settled = Vec::new();
         for (at, fate) in fates {
             match fate {
+                Fate::Open { .. } if too_many > 0 => {
+                    too_many -= 1;
+                    settled.push((at, false));
+                }
                 Fate::Open { heir, heir_then } => {
                     let heir = self.list[heir].pid;
                     (self.list[at].parent, self.list[at].parent_then) = (Some(heir), heir_then);

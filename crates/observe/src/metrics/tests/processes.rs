@@ -86,6 +86,33 @@ fn a_grandchild_that_was_taken_over_by_way_of_its_parent_counts_once() {
     }
 }
 
+/// Daemons end, and the process that started them lives on and never waits for them.
+#[test]
+fn children_that_are_never_waited_for_are_counted_and_forgotten() {
+    let (root, mut sampler) = two_processes();
+    let children = 1024 + 100;
+    for pid in 100..100 + children {
+        root.process(pid, 10, (1, 0), (0, 0), 1);
+        sampler.add_process(pid, Some(7));
+    }
+    let all = [Some(1500.0 + 10.0 * f64::from(children)), Some(15.0 + f64::from(children)), Some(2.0)];
+    // So far apart that no source is too dear to be read.
+    let mut minutes = 0;
+    let mut later = |sampler: &mut Sampler| {
+        minutes += 1;
+        figures(sampler, minutes * 600)
+    };
+    let read_all = (1..100).any(|_| later(&mut sampler)[..3] == all);
+    assert!(read_all, "{:?}", later(&mut sampler));
+    for pid in 100..100 + children {
+        root.ends(pid);
+        sampler.remove_process(pid);
+    }
+    for _ in 0..3 {
+        assert_eq!(later(&mut sampler)[..3], all);
+    }
+}
+
 #[test]
 fn a_child_that_nobody_waited_for_stays_in_the_sums() {
     let (root, mut sampler) = two_processes();
