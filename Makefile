@@ -14,7 +14,7 @@ TEST_PACKAGES := fio fio-examples linux-perf sqlite3 libsqlite3-dev git postgres
 RUNTIME_PACKAGES := nodejs default-jdk-headless
 
 # Programs that cases of the zoo run, beside those that the tests do.
-ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
+ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
 .PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes check bench fmt lint docs clean
 

@@ -1,659 +1,355 @@
-"""Losses that no rule knows: kinds without a cause that a rule could know, whose program does other or more work on one side.
+"""More losses that no rule knows: kinds without a cause that a rule could know, whose program does other or more work on one side.
 
 The kinds of frozen_*.py are those that no rule was changed by: they are run once when rules have changed. Whoever looks at a case of these
 to change a rule moves its kind to a seen*.py.
 """
 
-from compiled import built, with_one
-from kinds import either, kind, node, perl, python, shell
+from compiled import C_HEAD, built, with_one
+from kinds import either, kind, node, perl, python
 
 
-def demands(mode, base, test):
-    """Both sides of a mode of the C program, which asks the kernel for something as often as it is told."""
-    return with_one(DEMANDS, ["{dir}/bin/demands", mode, "COUNT"], "COUNT", (base, test))
+# What programs ask the kernel for.
 
-
-DEMANDS = built("demands", "c", r"""
-#define _GNU_SOURCE
-#include <fcntl.h>
+ERRANDS = built("s7-errands", "c", C_HEAD + r"""
 #include <netinet/in.h>
-#include <netinet/ip_icmp.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include <sys/time.h>
+#include <sys/vfs.h>
 static void check(int ok, const char *what) { if (!ok) { perror(what); exit(1); } }
-/* A supervisor that looks whether a worker still lives. */
-static void alive(long n) {
+/* A server that takes each connection out of its set while a worker has it. */
+static void interest(long n) {
+    int set = epoll_create1(0), c[64];
+    for (int i = 0; i < 64; i++) c[i] = eventfd(0, 0);
     for (long i = 0; i < n; i++) {
-        int f = syscall(SYS_pidfd_open, getppid(), 0);
-        check(f >= 0, "pidfd_open");
-        check(syscall(SYS_pidfd_send_signal, f, 0, 0, 0) == 0, "pidfd_send_signal");
-        close(f);
+        struct epoll_event e = {.events = EPOLLIN};
+        check(epoll_ctl(set, EPOLL_CTL_ADD, c[i & 63], &e) == 0, "add");
+        check(epoll_ctl(set, EPOLL_CTL_DEL, c[i & 63], &e) == 0, "del");
     }
 }
-/* A worker that says of each job how exact its sleeps must be. */
-static void slack(long n) {
-    for (long i = 0; i < n; i++) {
-        check(prctl(PR_SET_TIMERSLACK, 50000 + (i & 1023)) == 0, "set");
-        check(prctl(PR_GET_TIMERSLACK) == 50000 + (i & 1023), "get");
-    }
+/* How much room is left, before each record. */
+static void room(long n) { struct statfs s; for (long i = 0; i < n; i++) check(statfs("/usr/share/doc", &s) == 0, "statfs"); }
+/* Tells itself by a signal that there is something to do. */
+static volatile long told;
+static void on_signal(int s) { told++; }
+static void tell(long n) {
+    signal(SIGUSR1, on_signal);
+    for (long i = 0; i < n; i++) kill(getpid(), SIGUSR1);
 }
-/* Buffers that have a name and no file. */
-static void buffers(long n) {
-    for (long i = 0; i < n; i++) {
-        int f = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        check(f >= 0 && ftruncate(f, 65536) == 0, "memfd");
-        check(fcntl(f, F_ADD_SEALS, F_SEAL_SHRINK) == 0, "seal");
-        close(f);
-    }
+/* Looks whether addresses can be read, by reading them. */
+static sigjmp_buf back;
+static void on_fault(int s) { siglongjmp(back, 1); }
+static void probe(long n) {
+    volatile char *p = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    signal(SIGSEGV, on_fault);
+    for (volatile long i = 0; i < n; i++) if (!sigsetjmp(back, 1)) (void)*p;
 }
-/* A timer for each request, which ends before its time. */
-static void deadlines(long n) {
-    struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
-    struct itimerspec t = {{0, 0}, {5, 0}};
-    for (long i = 0; i < n; i++) {
-        timer_t id;
-        check(timer_create(CLOCK_MONOTONIC, &e, &id) == 0, "timer_create");
-        timer_settime(id, 0, &t, 0);
-        timer_delete(id);
-    }
+/* A lock that wakes others whether there are any or not. */
+static void wake(long n) { static int lock; for (long i = 0; i < n; i++) syscall(SYS_futex, &lock, 1 | 128, 1, 0, 0, 0); }
+/* A server of the old kind, with many connections. */
+static void chosen(long n) {
+    int p[2], last = 0;
+    fd_set all, some;
+    FD_ZERO(&all);
+    for (int i = 0; i < 300; i++) { check(pipe(p) == 0, "pipe"); FD_SET(p[0], &all); last = p[1]; }
+    for (long i = 0; i < n; i++) { struct timeval none = {0}; some = all; check(select(last + 1, &some, 0, 0, &none) == 0, "select"); }
 }
-/* Two processes that tell each other by signals that it is their turn. */
-static void turns(long n) {
-    sigset_t s; siginfo_t got;
-    sigemptyset(&s); sigaddset(&s, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &s, 0);
-    int parent = getpid(), child = fork();
-    for (long i = 0; i < n; i++) {
-        if (child) { kill(child, SIGUSR1); sigwaitinfo(&s, &got); } else { sigwaitinfo(&s, &got); kill(parent, SIGUSR1); }
-    }
-    if (!child) _exit(0);
+/* A watcher that asks for events that do not come. */
+static void watch(long n) {
+    struct epoll_event e;
+    int set = epoll_create1(0);
+    for (long i = 0; i < n; i++) check(epoll_wait(set, &e, 1, 3) == 0, "epoll_wait");
+}
+/* Looks at the state of a connection, again and again. */
+static void state(long n) {
+    struct tcp_info t;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    for (long i = 0; i < n; i++) { socklen_t size = sizeof t; check(getsockopt(s, IPPROTO_TCP, TCP_INFO, &t, &size) == 0, "getsockopt"); }
+}
+/* A pool that sets its worker's niceness for each job. */
+static void nice_jobs(long n) { for (long i = 0; i < n; i++) check(setpriority(PRIO_PROCESS, 0, i & 1) == 0, "setpriority"); }
+static int own(char *path, const char *name) {
+    sprintf(path, "/dev/shm/%s%d", name, getpid());
+    int f = open(path, O_RDWR | O_CREAT, 0600);
+    check(f >= 0, path);
+    return f;
+}
+/* A log that gets another name. */
+static void names(long n) {
+    char path[64], other[64];
+    own(path, "names");
+    sprintf(other, "%s.1", path);
+    for (long i = 0; i < n; i++) { check(rename(path, other) == 0, "rename"); check(rename(other, path) == 0, "rename"); }
+    unlink(path);
+}
+/* A pipe for each job. */
+static void pipes(long n) { int p[2]; for (long i = 0; i < n; i++) { check(pipe(p) == 0, "pipe"); close(p[0]); close(p[1]); } }
+/* A watchdog that is wound up for each request. */
+static void watchdog(long n) {
+    struct itimerval t = {{0, 0}, {60, 0}};
+    signal(SIGALRM, on_signal);
+    for (long i = 0; i < n; i++) check(setitimer(ITIMER_REAL, &t, 0) == 0, "setitimer");
+}
+/* Where is data in a sparse file. */
+static void holes(long n) {
+    char path[64];
+    int f = own(path, "holes");
+    unlink(path);
+    for (int i = 0; i < 64; i++) pwrite(f, "x", 1, i * 65536L);
+    for (long i = 0; i < n; i++) check(lseek(f, (i & 31) * 65536L + 8192, SEEK_DATA) >= 0, "lseek");
+}
+/* Two processes, each on its own CPU, that hand a turn to each other. */
+static void hand(long n) {
+    int a = eventfd(0, 0), b = eventfd(0, 0);
+    unsigned long v = 1;
+    cpu_set_t one, other;
+    CPU_ZERO(&one); CPU_ZERO(&other); CPU_SET(0, &one); CPU_SET(1, &other);
+    int child = fork();
+    sched_setaffinity(0, sizeof one, child ? &one : &other);
+    if (!child) { for (long i = 0; i < n; i++) { read(a, &v, 8); v = 1; write(b, &v, 8); } _exit(0); }
+    for (long i = 0; i < n; i++) { v = 1; write(a, &v, 8); read(b, &v, 8); }
     wait(0);
 }
-/* A signal that carries a number, queued and taken up. */
-static void tidings(long n) {
-    sigset_t s; siginfo_t got;
-    sigemptyset(&s); sigaddset(&s, SIGRTMIN);
-    sigprocmask(SIG_BLOCK, &s, 0);
-    for (long i = 0; i < n; i++) {
-        check(sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = i}) == 0, "sigqueue");
-        check(sigtimedwait(&s, &got, &(struct timespec){1, 0}) == SIGRTMIN, "sigtimedwait");
-    }
-}
-/* A server that hands each connection's descriptor to a worker. */
-static void handed(long n) {
-    int s[2], pipes[2];
-    check(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s) == 0 && pipe(pipes) == 0, "socketpair");
-    for (long i = 0; i < n; i++) {
-        char byte = 'c', room[CMSG_SPACE(sizeof(int))] = "";
-        struct iovec at = {&byte, 1};
-        struct msghdr m = {.msg_iov = &at, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(c), pipes, sizeof(int));
-        check(sendmsg(s[0], &m, 0) == 1 && recvmsg(s[1], &m, 0) == 1, "message");
-        int got; memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof got);
-        close(got);
-    }
-}
-/* Sends echo requests to this host, as a monitor does. */
-static void echoes(long n) {
-    int s = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    check(s >= 0, "socket");
-    for (long i = 0; i < n; i++) {
-        struct { struct icmphdr h; char text[56]; } m = {{.type = ICMP_ECHO, .un.echo = {1, (unsigned short)i}}, "monitor"};
-        char b[256];
-        unsigned sum = 0;
-        for (unsigned k = 0; k < sizeof m / 2; k++) sum += ((unsigned short *)&m)[k];
-        sum = (sum & 65535) + (sum >> 16);
-        m.h.checksum = ~(sum + (sum >> 16));
-        check(sendto(s, &m, sizeof m, 0, (void *)&to, sizeof to) == sizeof m, "sendto");
-        /* The request comes back, too. */
-        check(recv(s, b, sizeof b, 0) > 0 && recv(s, b, sizeof b, 0) > 0, "recv");
-    }
-}
-/* Looks for a port that is free, and says what it got. */
-static void ports(long n) {
-    for (long i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof a;
-        int s = socket(AF_INET, SOCK_STREAM, 0);
-        check(bind(s, (void *)&a, size) == 0 && getsockname(s, (void *)&a, &size) == 0, "bind");
-        close(s);
-    }
-}
-/* Locks of records in a file that has many records locked. */
-static void records(long n) {
-    int f = memfd_create("table", 0);
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 100};
-    for (int i = 0; i < 300; i++) { l.l_start = 200 * i; check(fcntl(f, F_SETLK, &l) == 0, "lock"); }
-    for (long i = 0; i < n; i++) {
-        l.l_start = 200 * (i % 300) + 20000 * 200;
-        l.l_type = F_WRLCK; check(fcntl(f, F_SETLK, &l) == 0, "lock");
-        l.l_type = F_UNLCK; check(fcntl(f, F_SETLK, &l) == 0, "unlock");
-    }
-}
-/* A server of files that takes on the user of each request. */
-static void identities(long n) {
-    for (long i = 0; i < n; i++) {
-        check(syscall(SYS_setresuid, -1, 1000 + (i & 7), -1) == 0, "setresuid");
-        check(syscall(SYS_setresuid, -1, 0, -1) == 0, "setresuid");
-    }
-}
-/* A supervisor of many workers that asks whether one has ended. */
-static void reaper(long n) {
-    static int worker[400];
-    for (int i = 0; i < 400; i++) if (!(worker[i] = fork())) { pause(); _exit(0); }
-    for (long i = 0; i < n; i++) waitpid(-1, 0, WNOHANG);
-    for (int i = 0; i < 400; i++) kill(worker[i], SIGKILL);
-    while (wait(0) > 0) ;
-}
-/* A worker that looks for jobs that nobody brings. */
-static void bored(long n) {
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t brought = PTHREAD_COND_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    for (long i = 0; i < n; i++) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 3000000;
-        if (t.tv_nsec >= 1000000000) { t.tv_sec++; t.tv_nsec -= 1000000000; }
-        pthread_cond_timedwait(&brought, &lock, &t);
-    }
-}
-/* Where am I, deep in a tree of folders. */
-static void whereabouts(long n) {
-    char top[64], path[4096];
-    snprintf(top, sizeof top, "/dev/shm/deep%d", getpid());
-    check(mkdir(top, 0700) == 0 && chdir(top) == 0, top);
-    for (int i = 0; i < 40; i++) check(mkdir("a-folder-within", 0700) == 0 && chdir("a-folder-within") == 0, "mkdir");
-    for (long i = 0; i < n; i++) check(getcwd(path, sizeof path) != 0, "getcwd");
-    for (int i = 0; i < 40; i++) { chdir(".."); rmdir("a-folder-within"); }
-    chdir("/"); rmdir(top);
-}
-/* Looks at the stack of a process, word by word, as a profiler does. */
-static void peeks(long n) {
-    long words[64], sum = 0;
-    struct iovec here = {words, sizeof words};
-    char *stack = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memset(stack, 1, 1 << 20);
-    int child = fork();
-    if (!child) { memset(stack, 2, 1 << 20); pause(); _exit(0); }
-    usleep(20000);
-    for (long i = 0; i < n; i++) {
-        struct iovec there = {stack + (i & 2047) * 512, sizeof words};
-        check(process_vm_readv(child, &here, 1, &there, 1, 0) == sizeof words, "process_vm_readv");
-        sum += words[i & 63];
-    }
-    kill(child, SIGKILL); wait(0);
-    if (sum == 1) puts("");
+/* A lease on a file, for each client that opens it. */
+static void leases(long n) {
+    char path[64];
+    int f = own(path, "lease");
+    unlink(path);
+    for (long i = 0; i < n; i++) { check(fcntl(f, F_SETLEASE, F_WRLCK) == 0, "lease"); check(fcntl(f, F_SETLEASE, F_UNLCK) == 0, "unlock"); }
 }
 int main(int count, char **word) {
-    static const struct { const char *name; void (*run)(long); } all[] = {{"alive", alive}, {"slack", slack}, {"buffers", buffers},
-        {"deadlines", deadlines}, {"turns", turns}, {"tidings", tidings}, {"handed", handed}, {"echoes", echoes}, {"ports", ports},
-        {"records", records}, {"identities", identities}, {"reaper", reaper}, {"bored", bored},
-        {"whereabouts", whereabouts}, {"peeks", peeks}};
+    static const struct { const char *name; void (*run)(long); } all[] = {{"interest", interest}, {"room", room}, {"tell", tell}, {"probe", probe},
+        {"wake", wake}, {"chosen", chosen}, {"watch", watch}, {"state", state}, {"nice", nice_jobs}, 
+        {"names", names}, {"pipes", pipes}, {"watchdog", watchdog}, {"holes", holes}, {"hand", hand}, {"leases", leases}};
     for (unsigned i = 0; count == 3 && i < sizeof all / sizeof *all; i++) if (!strcmp(all[i].name, word[1])) { all[i].run(atol(word[2])); return 0; }
     return 2;
 }""")
 
+FILES = ("run.file.", "run.call.entry", "run.memory.", "run.other")
+TASKS = ("run.task.", "run.call.entry", "run.memory.", "run.other")
 
-@kind("frozen", "", "pidfd", 50000, components=("run.task.", "run.file.", "run.call.entry", "run.memory.", "run.other"))
-def _(n):
-    return demands("alive", 10, n)
-
-
-@kind("frozen", "", "prctl", 200000, components=("run.task.", "run.call.entry", "run.other", "run.user"))
-def _(n):
-    return demands("slack", 10, n)
-
-
-@kind("frozen", "", "memfd", 20000, components=("run.file.", "run.memory.", "run.other"))
-def _(n):
-    return demands("buffers", 10, n)
-
-
-@kind("frozen", "", "posix-timer", 50000, components=("run.task.", "run.call.entry", "run.other", "run.memory."))
-def _(n):
-    return demands("deadlines", 10, n)
-
-
-@kind("frozen", "", "sigwait", 10000, components=("off.dependent", "ready.", "run.task.", "idle"))
-def _(n):
-    return demands("turns", 10, n)
-
-
-@kind("frozen", "", "sigqueue", 50000, components=("run.task.", "run.call.entry", "run.memory.", "run.other"))
-def _(n):
-    return demands("tidings", 10, n)
-
-
-@kind("frozen", "", "rights", 20000, components=("run.network", "run.file.", "run.memory."))
-def _(n):
-    return demands("handed", 10, n)
-
-
-@kind("frozen", "", "icmp", 20000, components=("run.network", "run.interrupt"))
-def _(n):
-    return demands("echoes", 10, n)
-
-
-@kind("frozen", "", "bind", 20000, components=("run.network", "run.file.", "run.memory."))
-def _(n):
-    return demands("ports", 10, n)
-
-
-@kind("frozen", "", "record-locks", 50000, components=("run.file.", "run.call.entry", "run.memory."))
-def _(n):
-    return demands("records", 10, n)
-
-
-@kind("frozen", "", "setresuid", 50000, components=("run.task.", "run.call.entry", "run.other", "run.memory."))
-def _(n):
-    return demands("identities", 10, n)
-
-
-@kind("frozen", "", "waitpid", 20000, components=("run.task.", "run.other"))
-def _(n):
-    return demands("reaper", 10, n)
-
-
-@kind("frozen", "", "timedwait", 50, components=("idle", "off.timer"))
-def _(n):
-    return demands("bored", 1, n)
-
-
-@kind("frozen", "", "getcwd", 50000, components=("run.file.", "run.call.entry", "run.memory.", "run.other"))
-def _(n):
-    return demands("whereabouts", 10, n)
-
-
-@kind("frozen", "", "vm-readv", 50000, components=("run.space.", "run.memory.", "run.fault.", "run.task.", "run.other", "run.file.", "run.call.entry"))
-def _(n):
-    return demands("peeks", 10, n)
-
-
-# Two workers and a lock, and a client that waits for its server.
-
-WORKERS = built("workers", "c", r"""
-#define _GNU_SOURCE
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static long rounds;
-static pthread_mutex_t lock[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
-static pthread_barrier_t all;
-static int own, part[2];
-static volatile unsigned long sink[2][64];
-static void work(int at, int steps) { unsigned long x = at + 1; for (int i = 0; i < steps; i++) x = x * 6364136223846793005u + 1442695040888963407u; sink[at][0] = x; }
-/* Accounts are booked under one lock, or each worker's under its own. */
-static void *books(void *word) {
-    int at = (long)word;
-    for (long i = 0; i < rounds; i++) {
-        pthread_mutex_lock(&lock[own ? at : 0]);
-        work(at, 40000);
-        pthread_mutex_unlock(&lock[own ? at : 0]);
-        work(at, 2000);
-    }
-    return 0;
-}
-/* Steps of a simulation: each worker has its part of the field, and waits for the other at the end of a step. */
-static void *steps(void *word) {
-    int at = (long)word;
-    for (long i = 0; i < rounds; i++) { work(at, part[at]); pthread_barrier_wait(&all); }
-    return 0;
-}
-static void both(void *(*run)(void *)) {
-    pthread_t t[2];
-    pthread_barrier_init(&all, 0, 2);
-    for (long i = 0; i < 2; i++) pthread_create(&t[i], 0, run, (void *)i);
-    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
-}
-/* A server, and a client whose requests are a head and a body: the body leaves at once, or when the head was confirmed. */
-static void requests(int at_once) {
-    char b[400] = "GET";
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof a;
-    int door = socket(AF_INET, SOCK_STREAM, 0), s = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(door, (void *)&a, size) || getsockname(door, (void *)&a, &size) || listen(door, 1)) exit(1);
-    if (!fork()) {
-        close(s);
-        int c = accept(door, 0, 0);
-        while (recv(c, b, 300, MSG_WAITALL) == 300) send(c, b, 50, 0);
-        _exit(0);
-    }
-    if (connect(s, (void *)&a, size) || setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once)) exit(1);
-    for (long i = 0; i < rounds; i++) { send(s, b, 100, 0); send(s, b, 200, 0); recv(s, b, 50, MSG_WAITALL); }
-    close(s);
-    wait(0);
-}
-int main(int count, char **word) {
-    rounds = atol(word[2]);
-    own = !strcmp(word[3], "own");
-    int uneven = !strcmp(word[3], "uneven");
-    part[0] = uneven ? 360000 : 200000; part[1] = 400000 - part[0];
-    if (!strcmp(word[1], "books")) both(books);
-    if (!strcmp(word[1], "steps")) both(steps);
-    if (!strcmp(word[1], "requests")) requests(!strcmp(word[3], "now"));
-    return 0;
-}""")
-
-
-def workers(mode, n, base, test):
-    """Both sides of a mode of the workers, as many rounds each."""
-    return with_one(WORKERS, ["{dir}/bin/workers", mode, str(n), "HOW"], "HOW", (base, test))
-
-
-@kind("frozen", "", "one-lock", 1000, components=("off.dependent", "idle", "ready.", "run.task."), largest=60)
-def _(n):
-    return workers("books", n, "own", "one")
-
-
-@kind("frozen", "", "uneven", 500, components=("off.dependent", "idle"), largest=60)
-def _(n):
-    return workers("steps", n, "even", "uneven")
-
-
-@kind("frozen", "", "nagle", 10, components=("idle", "off.dependent", "off.timer"))
-def _(n):
-    return workers("requests", n, "now", "later")
+for _name, _mode, _amount, _components in (
+        ("epoll-ctl", "interest", 50000, FILES), ("statfs", "room", 50000, FILES), ("signal-handler", "tell", 50000, (*TASKS, "run.user")),
+        ("segv-probe", "probe", 50000, (*TASKS, "run.fault.", "run.user", "run.space.")), ("futex-wake", "wake", 200000, TASKS),
+        ("select", "chosen", 2000, ("run.file.", "run.task.")), ("epoll-timeout", "watch", 50, ("idle", "off.timer")),
+        ("tcp-info", "state", 100000, ("run.network", "run.call.entry", "run.other")),
+        ("setpriority", "nice", 100000, TASKS), ("rename-shm", "names", 20000, FILES),
+        ("pipe-made", "pipes", 20000, (*FILES, "run.task.")), ("setitimer", "watchdog", 100000, TASKS), ("seek-data", "holes", 100000, FILES),
+        ("eventfd-turns", "hand", 10000, ("off.dependent", "ready.", "run.task.", "run.file.", "idle")), ("lease", "leases", 20000, FILES)):
+    kind("frozen", "", _name, _amount, components=_components)(
+        lambda n, mode=_mode: with_one(ERRANDS, ["{dir}/bin/s7-errands", mode, "COUNT"], "COUNT", (10, n)))
 
 
 # What programs do themselves.
 
-C_GRID = built("grid", "c", r"""
-#include <stdio.h>
+def compiled(workload, amount, language, source, values, line=("{out}",)):
+    """A compiled program with an amount and the word that differs."""
+    out = f"s7-{workload}".replace("-", "_" if language == "ml" else "-") + (".exe" if language == "cs" else "")
+    build = built(out, language, source)
+    words = [part.replace("{out}", f"{{dir}}/bin/{out}") for part in line]
+    kind("frozen", "", workload, amount, components=("run.user",))(lambda n: with_one(build, [*words, str(n), "HOW"], "HOW", values))
+
+
+def interpreted(workload, amount, language, text, values):
+    """A script, where N is the amount and HOW is what differs."""
+    kind("frozen", "", workload, amount, components=("run.user",))(lambda n: either(language, text.replace("N_TIMES", str(n)), "HOW", values))
+
+
+compiled("crc", 2000, "c", r"""#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* Sums up the columns of a part of an image whose lines are so many bytes apart. */
-int main(int count, char **word) {
-    long n = atol(word[1]), apart = atol(word[2]), sum = 0;
-    unsigned char *image = aligned_alloc(4096, 8 << 20);
-    memset(image, 3, 8 << 20);
-    for (long k = 0; k < 4 * n; k++)
-        for (int x = 0; x < 64; x++)
-            for (int y = 0; y < 1024; y++) sum += image[y * apart + x]++;
+/* The check sum of packets: by a table, or bit by bit. */
+int main(int count, char **v) {
+    static unsigned char packet[4096];
+    unsigned table[256], crc = 0;
+    int bits = !strcmp(v[2], "bits");
+    for (unsigned i = 0; i < 256; i++) { unsigned c = i; for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320 : c >> 1; table[i] = c; }
+    for (long k = atol(v[1]); k > 0; k--)
+        for (int i = 0; i < 4096; i++)
+            if (bits) { crc ^= packet[i]; for (int b = 0; b < 8; b++) crc = crc & 1 ? crc >> 1 ^ 0xedb88320 : crc >> 1; }
+            else crc = table[(crc ^ packet[i]) & 255] ^ crc >> 8;
+    printf("%d\n", crc == 1);
+}""", ("table", "bits"))
+
+compiled("append", 2000, "c", r"""#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* A line of a CSV file, put together at its end or by looking for its end. */
+int main(int count, char **v) {
+    static char line[8192];
+    long sum = 0;
+    for (long k = atol(v[1]); k > 0; k--) {
+        char *end = line;
+        *line = 0;
+        for (int i = 0; i < 500; i++) { if (!strcmp(v[2], "strcat")) strcat(line, "12.50;"); else end = stpcpy(end, "12.50;"); }
+        sum += line[k % 3000];
+    }
     printf("%d\n", sum == 1);
-}""")
+}""", ("stpcpy", "strcat"))
 
-
-@kind("frozen", "", "pitch", 20, components=("run.user",), touches=("thp",))
-def _(n):
-    return with_one(C_GRID, ["{dir}/bin/grid", str(n), "APART"], "APART", (4096 + 192, 4096))
-
-
-CPP_CHAIN = built("chain", "cc", r"""#include <cstdio>
+compiled("front", 100, "cc", r"""#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
-#include <random>
-#include <algorithm>
 #include <vector>
-// Orders that are linked with the next of their customer: in the order of the file, or in any.
-struct Order { Order *next; long price; char text[48]; };
-int main(int, char **word) {
-    std::vector<Order> orders(400000);
-    std::vector<int> way(orders.size());
-    std::iota(way.begin(), way.end(), 0);
-    std::mt19937 draw(7);
-    std::vector<int> mixed = way;
-    std::shuffle(mixed.begin(), mixed.end(), draw);
-    if (!strcmp(word[2], "any")) way = mixed;
-    for (size_t i = 0; i < way.size(); i++) orders[way[i]] = {&orders[way[(i + 1) % way.size()]], (long)i, ""};
+// Jobs in a row that are taken from its end or its beginning.
+int main(int, char **v) {
+    std::vector<int> jobs(3000);
     long sum = 0;
-    Order *at = &orders[0];
-    for (long i = atol(word[1]) * 10000; i > 0; i--) { sum += at->price; at = at->next; }
+    bool first = !strcmp(v[2], "first");
+    for (long k = atol(v[1]); k > 0; k--) {
+        jobs.resize(3000, 7);
+        while (!jobs.empty()) { if (first) { sum += jobs.front(); jobs.erase(jobs.begin()); } else { sum += jobs.back(); jobs.pop_back(); } }
+    }
     printf("%d\n", sum == 1);
-}""")
+}""", ("last", "first"))
 
-
-@kind("frozen", "", "links", 200, components=("run.user",), touches=("thp",))
-def _(n):
-    return with_one(CPP_CHAIN, ["{dir}/bin/chain", str(n), "ORDER"], "ORDER", ("file", "any"))
-
-
-CPP_BUCKETS = built("buckets", "cc", r"""#include <cstdio>
-#include <cstdlib>
-#include <unordered_map>
-// Sessions in a table that grows when there are so many in a bucket.
-int main(int, char **word) {
-    std::unordered_map<long, int> sessions;
-    sessions.max_load_factor(atof(word[2]));
-    for (long i = 0; i < 3000; i++) sessions[i * 2654435761 % 1000003] = i;
-    long sum = 0;
-    for (long k = atol(word[1]); k > 0; k--) for (long i = 0; i < 3000; i++) sum += sessions.find(i * 2654435761 % 1000003)->second;
-    printf("%d\n", sum == 1);
-}""")
-
-
-@kind("frozen", "", "load-factor", 100, components=("run.user",))
-def _(n):
-    return with_one(CPP_BUCKETS, ["{dir}/bin/buckets", str(n), "LOAD"], "LOAD", (1, 60))
-
-
-RUST_DISTANCE = built("distance", "rs", r"""// The distance of two texts: near the diagonal only, or everywhere.
+compiled("by-bits", 100, "rs", r"""// How many bits of a map of free blocks are set: by the word, or one after the other.
 fn main() {
     let word: Vec<String> = std::env::args().collect();
-    let (n, band) = (word[1].parse::<usize>().unwrap(), word[2].parse::<usize>().unwrap());
-    let a: Vec<u8> = (0..600).map(|i| (i * 7919 % 26) as u8).collect();
-    let b: Vec<u8> = (0..600).map(|i| (i * 7919 % 26) as u8 ^ (i % 50 == 0) as u8).collect();
-    let mut total = 0;
-    for _ in 0..n {
-        let mut last: Vec<u32> = (0..=600).collect();
-        for i in 1..=600usize {
-            let (from, to) = (i.saturating_sub(band).max(1), (i + band).min(600));
-            let mut line = vec![u32::MAX / 2; 601];
-            line[0] = i as u32;
-            for j in from..=to {
-                let same = last[j - 1] + (a[i - 1] != b[j - 1]) as u32;
-                line[j] = same.min(last[j] + 1).min(line[j - 1] + 1);
-            }
-            last = line;
+    let map: Vec<u64> = (0..2000u64).map(|i| i.wrapping_mul(0x9e3779b97f4a7c15)).collect();
+    let (mut sum, each) = (0u64, word[2] == "each");
+    for k in 0..word[1].parse::<u64>().unwrap() {
+        for &w in &map {
+            let mut x = w ^ k;
+            if each { for _ in 0..64 { sum = std::hint::black_box(sum + (x & 1)); x >>= 1; } } else { sum += x.count_ones() as u64; }
         }
-        total += last[600];
     }
-    println!("{}", total == 1);
-}""")
+    println!("{}", sum == 1);
+}""", ("word", "each"))
 
+compiled("change", 2000, "go", r"""package main
 
-@kind("frozen", "", "band", 100, components=("run.user",))
-def _(n):
-    return with_one(RUST_DISTANCE, ["{dir}/bin/distance", str(n), "BAND"], "BAND", (20, 600))
+import (
+	"fmt"
+	"os"
+	"strconv"
+)
 
+var known [64]int
 
-OCAML_COMPARE = built("compare", "ml", """(* Sorts names by a function for texts of any kind, or for what they are. *)
+// In how many ways an amount can be paid, with what is known already or without.
+func ways(n int, keep bool) int {
+	if n < 2 {
+		return 1
+	}
+	if keep && known[n] != 0 {
+		return known[n]
+	}
+	known[n] = ways(n-1, keep) + ways(n-2, keep)
+	return known[n]
+}
+
+func main() {
+	n, _ := strconv.Atoi(os.Args[1])
+	sum := 0
+	for i := 0; i < n; i++ {
+		known = [64]int{}
+		sum += ways(20, os.Args[2] == "keep")
+	}
+	fmt.Println(sum == 1)
+}""", ("keep", "again"))
+
+compiled("member", 100, "ml", """(* Whether names were seen: in a list or in a balanced tree. *)
+module S = Set.Make (Int)
 let () =
   let n = int_of_string Sys.argv.(1) in
-  let order : (int * int) -> (int * int) -> int =
-    if Sys.argv.(2) = "any" then compare else (fun (a, b) (c, d) -> if a <> c then Int.compare a c else Int.compare b d) in
-  let names = Array.init 2000 (fun i -> (i * 7919 mod 101, i * 31 mod 2003)) in
-  let sum = ref 0 in
-  for _ = 1 to n do
-    let a = Array.copy names in
-    Array.stable_sort order a;
-    sum := !sum + fst a.(7)
-  done;
-  print_int !sum""")
+  let l = List.init 500 (fun i -> i * 7) in
+  let s = S.of_list l and k = ref 0 in
+  let rec among (x : int) = function [] -> false | y :: rest -> y = x || among x rest in
+  let seen : int -> bool = if Sys.argv.(2) = "list" then (fun x -> among x l) else (fun x -> S.mem x s) in
+  for _ = 1 to n do for i = 0 to 499 do if seen (i * 7) then incr k done done;
+  print_int (if !k = 1 then 1 else 0)""", ("set", "list"))
 
-
-@kind("frozen", "", "compare", 100, components=("run.user",))
-def _(n):
-    return with_one(OCAML_COMPARE, ["{dir}/bin/compare", str(n), "HOW"], "HOW", ("own", "any"))
-
-
-PASCAL_QUEENS = built("queens", "pas", """program queens;
-{ Places queens, and looks whether one takes another: at each queen, or only at the last ones. }
+compiled("bubble", 100, "pas", """program bubble;
+{ Sorts by exchanging neighbours, or those that are further apart first. }
 uses SysUtils;
-var at: array[1..12] of longint; n, k, found: longint; first: longint;
-function Good(row: longint): boolean;
-var i: longint;
+var a: array[0..999] of longint; k, n, i, j, t, gap: longint;
 begin
-  Good := true;
-  for i := 1 to row - 1 do if (at[i] = at[row]) or (abs(at[i] - at[row]) = row - i) then begin Good := false; exit; end;
-end;
-procedure Place(row: longint);
-var c: longint;
-begin
-  if row > 6 then begin inc(found); exit; end;
-  for c := 1 to 6 do
+  n := StrToInt(ParamStr(1));
+  for k := 1 to n do
   begin
-    at[row] := c;
-    if (row < first) or Good(row) then Place(row + 1);
+    for i := 0 to 999 do a[i] := i * 7919 mod 1009;
+    gap := StrToInt(ParamStr(2));
+    while gap > 0 do
+    begin
+      for i := gap to 999 do
+      begin
+        t := a[i]; j := i;
+        while (j >= gap) and (a[j - gap] > t) do begin a[j] := a[j - gap]; j := j - gap; end;
+        a[j] := t;
+      end;
+      gap := gap div 3;
+    end;
   end;
-end;
-begin
-  n := StrToInt(ParamStr(1)); first := StrToInt(ParamStr(2)); found := 0;
-  for k := 1 to n do Place(1);
-  WriteLn(found);
-end.""")
+  WriteLn(a[5]);
+end.""", (364, 1))
 
+compiled("powers", 2000, "f90", """program powers
+  ! Energies: x ** e, which is a product if e is a whole number.
+  integer :: n, i, k, whole
+  real(8) :: x(2000), s, e
+  character(32) :: word
+  call get_command_argument(1, word); read (word, *) n
+  call get_command_argument(2, word); read (word, *) whole
+  e = 3.0d0
+  do i = 1, 2000
+    x(i) = 1 + i / 1000d0
+  end do
+  s = 0
+  do k = 1, n
+    do i = 1, 2000
+      if (whole == 1) then
+        s = s + x(i) * x(i) * x(i)
+      else
+        s = s + x(i) ** e
+      end if
+    end do
+  end do
+  print *, s == 1
+end program""", (1, 0))
 
-@kind("frozen", "", "queens", 1000, components=("run.user",))
-def _(n):
-    return with_one(PASCAL_QUEENS, ["{dir}/bin/queens", str(n), "FIRST"], "FIRST", (1, 4))
-
-
-CS_CALLS = built("plugin.exe", "cs", """using System; using System.Reflection;
-class Plugin {
-  long sum;
-  public void Add(int x) { sum += x; }
+compiled("decimal", 1000, "cs", """using System;
+class Bill {
   static void Main(string[] word) {
-    var plugin = new Plugin(); var method = typeof(Plugin).GetMethod("Add");
-    var add = (Action<int>)Delegate.CreateDelegate(typeof(Action<int>), plugin, method);
-    var args = new object[1]; bool named = word[1] == "name";
-    for (int k = int.Parse(word[0]) * 1000; k > 0; k--) {
-      if (named) { args[0] = k; method.Invoke(plugin, args); } else add(k);
-    }
-    Console.WriteLine(plugin.sum == 1);
+    decimal exact = 0; long cents = 0; bool slow = word[1] == "decimal";
+    for (int k = int.Parse(word[0]) * 1000; k > 0; k--) { if (slow) exact += (k & 1023) * 0.19m; else cents += (k & 1023) * 19; }
+    Console.WriteLine(exact + cents == 1);
   }
-}""")
+}""", ("cents", "decimal"), line=("mono", "{out}"))
 
-
-@kind("frozen", "", "reflection", 100, components=("run.user",))
-def _(n):
-    return with_one(CS_CALLS, ["mono", "{dir}/bin/plugin.exe", str(n), "HOW"], "HOW", ("delegate", "name"))
-
-
-@kind("frozen", "", "includes", 100, components=("run.user",))
-def _(n):
-    text = ("const seen = Array.from({length: 1500}, (x, i) => 'user' + i), set = new Set(seen); let k = 0;"
-            f"for (let r = 0; r < {n}; r++) for (let i = 0; i < 1500; i += 10) k += FIND;")
-    return either(node, text, "FIND", ("set.has('user' + i)", "seen.includes('user' + i)"))
-
-
-@kind("frozen", "", "sort-key", 20, components=("run.user",))
-def _(n):
-    text = ("sub key { my ($d, $m, $y) = $_[0] =~ /^(\\d+)\\.(\\d+)\\.(\\d+)$/; return sprintf '%04d%02d%02d', $y, $m, $d; }"
-            "my @days = map { ($_ * 7 % 28 + 1) . '.' . ($_ % 12 + 1) . '.' . ($_ * 31 % 100 + 1900) } 1 .. 500;"
-            f"for (1 .. {n}) {{ my @s = HOW; }}")
-    once = "map { $_->[1] } sort { $a->[0] cmp $b->[0] } map { [key($_), $_] } @days"
-    return either(perl, text, "HOW", (once, "sort { key($a) cmp key($b) } @days"))
-
-
-@kind("frozen", "", "deepcopy", 1000, components=("run.user",))
-def _(n):
-    text = (f"import copy\nconfig = {{'limits': [1, 2, 3], 'names': {{'a' + str(i): [i] for i in range(40)}}}}\nfor i in range({n}):\n"
-            " c = copy.HOW(config)\n c['limits'] = i")
-    return either(python, text, "HOW", ("copy", "deepcopy"))
-
-
-@kind("frozen", "", "exceptions", 200, components=("run.user",))
-def _(n):
-    text = (f"words = (1..400).map {{ |i| 'x' + i.to_s }}; k = 0; {n}.times {{ words.each {{ |w| k += "
-            "HOW } }")
-    base, test = "w.match?(/\\A\\d+\\z/) ? w.to_i : 1", "(Integer(w) rescue 1)"
-    return either(lambda code: ["ruby", "-e", code], text, "HOW", (base, test))
-
-
-@kind("frozen", "", "similar", 20, components=("run.user",))
-def _(n):
-    text = ("$a = str_repeat('the quick brown fox ', 12); $b = str_repeat('a lazy dog jumps ', 12); $k = 0;"
-            f"for ($i = 0; $i < {n}; $i++) $k += HOW($a, $b . $i);")
-    return either(lambda code: ["php", "-r", code], text, "HOW", ("levenshtein", "similar_text"))
-
-
-@kind("frozen", "", "running-total", 20, components=("run.user",))
-def _(n):
-    text = (f"CREATE TABLE sales(day INTEGER PRIMARY KEY, cents INTEGER); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 400) "
-            f"INSERT INTO sales SELECT i, i * 7919 % 1000 FROM c; WITH RECURSIVE r(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM r LIMIT {n}) "
-            "SELECT sum(total) FROM r, (SELECT (SELECT sum(cents) FROM sales o WHERE o.day <= s.day AND FROM_DAY) AS total FROM sales s) LIMIT 1;")
-    return either(lambda code: ["sqlite3", ":memory:", code], text, "FROM_DAY", ("o.day > s.day - 7", "o.day > 0 * s.day"))
-
-
-@kind("frozen", "", "xz-mode", 4, components=("run.user",))
-def _(n):
-    line = f"head -c {min(64 * n, 60000)}K {{dir}}/text.data | xz -T1 -c --format=raw --lzma2=dict=1MiB,mode=MODE"
-    return either(shell, line, "MODE", ("fast,mf=hc4,nice=16,depth=4", "normal,mf=hc4,nice=64,depth=40"))
-
-
-@kind("frozen", "", "numbers", 1, components=("run.user",))
-def _(n):
-    return either(shell, f"head -c {min(n, 60)}M {{dir}}/text.data | LC_ALL=C sort --parallel=1 -S 600M -HOW -k 1,1 | tail -n 1", "HOW", ("n", "g"))
-
-
-@kind("frozen", "", "cipher", 16, components=("run.user",))
-def _(n):
-    line = f"head -c {min(n, 128)}M {{dir}}/work.data | openssl enc -CIPHER-256-ctr -K 11 -iv 22 | tail -c 1 | wc -c"
-    return either(shell, line, "CIPHER", ("aes", "camellia"))
-
-
-@kind("frozen", "", "accumulator", 200, components=("run.user",))
-def _(n):
-    text = ("use_module(library(lists)), assertz((turn([], R, R))), assertz((turn([H|T], A, R) :- turn(T, [H|A], R))), "
-            "assertz((naive([], []))), assertz((naive([H|T], R) :- naive(T, S), append(S, [H], R))), numlist(1, 150, L), "
-            f"forall(between(1, {n}, _), HOW)")
-    return either(lambda code: ["swipl", "-q", "-g", code, "-t", "halt"], text, "HOW", ("turn(L, [], _)", "naive(L, _)"))
-
-
-@kind("frozen", "", "pi", 100, components=("run.user",))
-def _(n):
-    return either(shell, f"echo 'scale=DIGITS; for (k = 0; k < {n}; k++) x = a(1 / (k + 2)); x > 9' | bc -l", "DIGITS", (10, 120))
-
-
-@kind("frozen", "", "nth", 1000, components=("run.user",))
-def _(n):
-    text = ("(let* ((l (loop for i below 400 collect i)) (v (coerce l 'simple-vector)) (s 0)) (declare (type fixnum s) (type simple-vector v)) "
-            f"(dotimes (k {n}) (dotimes (i 400) (setf s (logand 65535 (+ s (the fixnum HOW)))))) (when (= s 70000) (print s)))")
-    line = ["sbcl", "--noinform", "--disable-debugger", "--no-userinit", "--no-sysinit", "--eval"]
-    return either(lambda code: [*line, code, "--quit"], text, "HOW", ("(svref v i)", "(nth i l)"))
-
-
-JAVA_RECENT = [["sh", "-c", r"""[ -e {dir}/bin/Recent.class ] || { mkdir -p {dir}/bin && cd {dir}/bin && cat > Recent.java <<'END' && javac Recent.java
-import java.util.*;
-class Recent {
-    // The prices of the last days, in a list that knows where each is or in one whose members know the next.
-    public static void main(String[] word) {
-        List<Integer> prices = word[1].equals("array") ? new ArrayList<>() : new LinkedList<>();
-        for (int i = 0; i < 500; i++) prices.add(i * 7919 % 1000);
-        long sum = 0;
-        for (int k = Integer.parseInt(word[0]); k > 0; k--)
-            for (int i = 1; i < prices.size(); i++) sum += Math.abs(prices.get(i) - prices.get(i - 1));
-        System.out.println(sum == 1);
-    }
-}
-END
-}"""]]
-
-
-@kind("frozen", "", "linked-list", 1000, components=("run.user",))
-def _(n):
-    line = ["java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", "{dir}/bin", "Recent", str(n), "LIST"]
-    return with_one(JAVA_RECENT, line, "LIST", ("array", "linked"))
+interpreted("fraction", 200, python, "from fractions import Fraction\nthird, s = HOW, 0\nfor i in range(100 * N_TIMES):\n s = (third * (i % 7) + s) % 5",
+            ("1 / 3", "Fraction(1, 3)"))
+interpreted("in-list", 100, python, "k = HOW(range(1000))\nfor i in range(N_TIMES):\n for j in range(0, 1000, 10): j in k", ("set", "list"))
+interpreted("smallest", 500, perl, "use List::Util 'min'; my @a = map { $_ * 7919 % 1009 } 1 .. 1000; my $s = 0; for (1 .. N_TIMES) { $s += HOW; }",
+            ("min(@a)", "(sort { $a <=> $b } @a)[0]"))
+interpreted("inject", 200, lambda code: ["ruby", "-e", code], "a = (1..2000).map { |i| (i * 7919 % 1009).to_s }; k = 0; N_TIMES.times { k += HOW.size }",
+            ("a.max", "a.inject { |x, y| (x <=> y) > 0 ? x : y }"))
+interpreted("insert-first", 20, lambda code: ["lua", "-e", code],
+            "for k = 1, N_TIMES do local t = {} for i = 1, 800 do table.insert(t, HOW i) end end", ("", "1, "))
+interpreted("unbraced", 2000, lambda code: ["sh", "-c", f"echo '{code}' | tclsh"],
+            "proc f {n} { set s 0; for {set i 0} {$i < $n} {incr i} { set s [expr HOW] }; return $s }; f [expr {10 * N_TIMES}]",
+            ("{($s + $i * 3) % 1000}", "($s + $i * 3) % 1000"))
+interpreted("in-array", 1000, lambda code: ["php", "-r", code],
+            "$l = range(0, 999); $s = array_flip($l); $k = 0; for ($i = 0; $i < N_TIMES; $i++) for ($j = 0; $j < 1000; $j += 10) $k += HOW;",
+            ("isset($s[$j])", "in_array($j, $l)"))
+interpreted("to-fixed", 500, node, "let s = 0; for (let i = 0; i < 1000 * N_TIMES; i++) s += HOW;",
+            ("Math.round(i * 0.37 * 100) / 100", "Number((i * 0.37).toFixed(2))"))
+interpreted("list-ref", 1000, lambda code: ["guile", "--no-auto-compile", "-c", code],
+            "(let* ((l (iota 1000)) (v (list->vector l))) (do ((k 0 (+ k 1))) ((= k N_TIMES)) (do ((i 0 (+ i 10))) ((= i 1000)) HOW)))",
+            ("(vector-ref v i)", "(list-ref l i)"))
+interpreted("no-index", 2000, lambda code: ["sqlite3", ":memory:", code],
+            "CREATE TABLE u(id INTEGER PRIMARY KEY, mail); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 5000) "
+            "INSERT INTO u SELECT i, 'u' || i FROM c; WITH RECURSIVE r(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM r LIMIT N_TIMES) "
+            "SELECT count((SELECT mail FROM u WHERE HOW = k % 5000)) FROM r;", ("id", "+id"))
+interpreted("awk-fields", 400, lambda code: ["gawk", code],
+            "BEGIN { s = \"GET /account/17/balance HTTP/1.1 200 user\"; for (i = 0; i < 100 * N_TIMES; i++) k += HOW; }",
+            ("split(s, part, \" \")", "split(s, part, /[ \\t]+/)"))
+interpreted("forth-fib", 1000, lambda code: ["gforth", "-e", code],
+            ": slow dup 2 < if drop 1 else dup 1- recurse swap 2 - recurse + then ; : fast 1 1 rot 1- 0 max 0 ?do tuck + loop nip ; "
+            ": run 0 do 14 HOW drop loop ; N_TIMES run bye", ("fast", "slow"))

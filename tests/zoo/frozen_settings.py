@@ -1,616 +1,641 @@
-"""Kinds that lose by how the host, the control group or the mount is set, or by how memory is asked for and where it is placed.
+"""More kinds that lose by how the host, the control group or the mount is set, or by how memory is asked for and where it is placed.
 
 The kinds of frozen_*.py are those that no rule was changed by: they are run once when rules have changed. Whoever looks at a case of these
 to change a rule moves its kind to a seen*.py.
 """
 
-from cases import DIRTY, QUEUE, THP, Side, dropped, fio, io_limited, merging, piece, remounted, toggled
-from compiled import after, built, with_one
-from kinds import kind, shell
-
-
-def pieces(count, mib, name):
-    """What makes `count` files {dir}/NAME.0 and so on of as many MiB, and drops them from the page cache."""
-    files = [f"{{dir}}/{name}.{i}" for i in range(count)]
-    make = (f"for f in {' '.join(files)}; do [ \"$(stat -c %s $f 2> /dev/null)\" = {mib << 20} ] || "
-            f"{{ head -c {mib}M {{dir}}/large.data > $f; sync $f; }}; done")
-    return [["sh", "-c", make], *(command for file in files for command in dropped(file))]
-
+from cases import DIRTY, QUEUE, THP, Side, dropped, io_limited, merging, piece, remounted, toggled
+from compiled import C_HEAD, after, built, with_one
+from kinds import kind, node, shell
 
 ALWAYS = {f"{THP}/enabled": "always"}
 
 # Huge pages.
 
 
-C_DEDUP = built("set-dedup", "c", """#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-/* Counts the distinct keys of batches: a hash table that doubles when an eighth of it is full. */
-struct table { uint64_t *slot; size_t size, used; };
-static void grow(struct table *t);
-static void put(struct table *t, uint64_t key)
-{
-    size_t at = key * 0x9E3779B97F4A7C15ull >> 20 & (t->size - 1);
-    while (t->slot[at] && t->slot[at] != key) at = (at + 1) & (t->size - 1);
-    if (t->slot[at]) return;
-    t->slot[at] = key;
-    if (++t->used * 8 > t->size) grow(t);
-}
-static void grow(struct table *t)
-{
-    struct table wider = {calloc(t->size * 2, 8), t->size * 2, 0};
-    for (size_t i = 0; i < t->size; i++) if (t->slot[i]) put(&wider, t->slot[i]);
-    free(t->slot);
-    *t = wider;
-}
-int main(int c, char **v)
-{
-    uint64_t key = 88172645463325252ull, distinct = 0;
-    for (long batch = atol(v[1]); batch > 0; batch--) {
-        struct table t = {calloc(1 << 20, 8), 1 << 20, 0};
-        for (long i = 0; i < 600000; i++) {
-            key ^= key << 13; key ^= key >> 7; key ^= key << 17;
-            put(&t, key);
-        }
-        distinct += t.used;
-        free(t.slot);
+RUST_WALK = built("s7-walk", "rs", """// Visitors that walk at random along the links of a site of 32 million pages, which is in memory.
+fn main() {
+    let pages = 1usize << 25;
+    let mut link = vec![0u32; pages];
+    for (page, to) in link.iter_mut().enumerate() { *to = (page as u32).wrapping_mul(0x9E3779B1) >> 7; }
+    let (mut sum, mut draw) = (0u64, 88172645463325252u64);
+    for _ in 0..std::env::args().nth(1).unwrap().parse::<u64>().unwrap() * 10000 {
+        let mut page = draw as usize % pages;
+        draw ^= draw << 13; draw ^= draw >> 7; draw ^= draw << 17;
+        for step in 0..20 { page = (link[page] as usize + (draw >> step) as usize) % pages; }
+        sum += page as u64;
     }
-    printf("%lu\\n", distinct);
-    return 0;
+    println!("{}", sum);
 }""")
 
 
-@kind("frozen", "thp.disabled", "dedup", 2, touches=("thp", "malloc"))
+@kind("frozen", "thp.disabled", "walk", 50, touches=("thp", "malloc"), largest=12)
 def _(n):
-    return toggled(["{dir}/bin/set-dedup", str(n)], f"{THP}/enabled", "always", "madvise", before=C_DEDUP)
+    return toggled(["{dir}/bin/s7-walk", str(n)], f"{THP}/enabled", "always", "madvise", before=RUST_WALK)
 
 
-PASCAL_SURVEY = built("set-survey", "pas", """program survey;
-{ A grid of heights that is taken anew for each tile of a map, and of which one cell in 128 was measured. }
-const
-  cells = 6 * 1024 * 1024;
-type
-  grid = array [0 .. cells - 1] of double;
-var
-  tiles, i, code: longint;
-  heights: ^grid;
-  sum: double;
-begin
-  val(paramstr(1), tiles, code);
-  sum := 0;
-  while tiles > 0 do begin
-    getmem(heights, sizeof(grid));
-    for i := 0 to cells div 128 - 1 do heights^[i * 128 + i mod 7] := i and 1023;
-    for i := 0 to cells div 128 - 1 do sum := sum + heights^[i * 128 + i mod 7];
-    freemem(heights);
-    dec(tiles);
-  end;
-  writeln(sum:0:1);
-end.""")
+CPP_MATRICES = built("s7-matrices", "cc", """#include <cstdio>
+#include <cstdlib>
+// Sparse vectors with a matrix: for each there is a dense result of 48 MiB, of which every 256th cell is filled.
+int main(int, char **v) {
+    const size_t cells = 6 << 20;
+    double sum = 0;
+    for (long product = atol(v[1]); product > 0; product--) {
+        double *result = (double *)malloc(cells * sizeof(double));
+        for (size_t row = 0; row < cells; row += 256) result[row] = row * 0.5 + product;
+        for (size_t row = 0; row < cells; row += 4096) sum += result[row];
+        free(result);
+    }
+    printf("%g\\n", sum);
+}""")
 
 
-@kind("frozen", "thp.disabled", "survey", 8, touches=("thp",))
+@kind("frozen", "thp.disabled", "matrices", 4, touches=("thp", "malloc"))
 def _(n):
-    return toggled(["{dir}/bin/set-survey", str(n)], f"{THP}/enabled", "always", "never", before=PASCAL_SURVEY)
+    # The C library was told to ask for huge pages.
+    return tuple(Side(["{dir}/bin/s7-matrices", str(n)], env={"GLIBC_TUNABLES": f"glibc.malloc.hugetlb={asks}"}, before=CPP_MATRICES,
+                      settings={f"{THP}/enabled": "madvise"}) for asks in (1, 0))
 
 
-C_JOBS = built("set-jobs", "c", """#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-/* Runs jobs one after the other, each in a process of its own with a scratch buffer, with huge pages or, as one may ask, without. */
+@kind("frozen", "thp.disabled", "r-resample", 20, touches=("thp", "malloc"))
+def _(n):
+    text = f"s <- 0; for (i in 1:{n}) {{ x <- numeric(8e6); x[i] <- 1; s <- s + x[i * 100]; rm(x); if (i %% 4 == 0) invisible(gc(FALSE)) }}; cat(s)"
+    return toggled(["Rscript", "--vanilla", "-e", text], f"{THP}/enabled", "always", "never")
+
+
+@kind("frozen", "thp.disabled", "tcl-pages", 10, touches=("thp", "malloc"))
+def _(n):
+    # Pages of a site that are put together from a thing that is repeated.
+    text = f"echo 'for {{set i 0}} {{$i < {n}}} {{incr i}} {{ set page [string repeat \"<li>thing</li>\" 3500000]; set page {{}} }}' | tclsh"
+    return toggled(shell(text), f"{THP}/enabled", "always", "never")
+
+
+CPP_MESH = built("s7-mesh", "cc", """#include <cstdio>
+#include <cstdlib>
+#include <vector>
+// Meshes of the parts of a machine, whose corners are appended one after the other.
+struct corner { float x, y, z; int next; };
+int main(int, char **v) {
+    double sum = 0;
+    for (long part = atol(v[1]); part > 0; part--) {
+        std::vector<corner> mesh;
+        for (int i = 0; i < 3000000; i++) mesh.push_back({i * 0.5f, i * 0.25f, float(part), i + 1});
+        sum += mesh[part * 1000].x;
+    }
+    printf("%g\\n", sum);
+}""")
+
+
+@kind("frozen", "thp.disabled", "mesh", 4, touches=("thp", "malloc"))
+def _(n):
+    return toggled(["{dir}/bin/s7-mesh", str(n)], f"{THP}/enabled", "always", "never", before=CPP_MESH)
+
+
+C_THUMBNAILS = built("s7-thumbnails", "c", C_HEAD + """#include <sys/socket.h>
+/* A server of thumbnails and its client. For each request the picture is decoded into memory that is mapped for it. */
+static void serve(int client)
+{
+    size_t side = 3072, bytes = side * side * 4;
+    unsigned request, answer;
+    while (read(client, &request, sizeof request) == sizeof request) {
+        unsigned *picture = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (picture == MAP_FAILED) _exit(1);
+        for (size_t i = 0; i < side * side; i += 8) picture[i] = i * request;
+        answer = 0;
+        for (size_t i = 0; i < side * side; i += 4096 + 8) answer += picture[i];
+        munmap(picture, bytes);
+        if (write(client, &answer, sizeof answer) != sizeof answer) _exit(1);
+    }
+    _exit(0);
+}
 int main(int c, char **v)
 {
-    size_t bytes = 96 << 20;
-    if (prctl(PR_SET_THP_DISABLE, strcmp(v[2], "--huge") != 0, 0, 0, 0)) return 1;
-    for (long job = atol(v[1]); job > 0; job--) {
+    int ends[2], status;
+    unsigned sum = 0, answer;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
+    if (!fork()) { close(ends[0]); serve(ends[1]); }
+    close(ends[1]);
+    for (unsigned request = atol(v[1]); request > 0; request--) {
+        if (write(ends[0], &request, sizeof request) != sizeof request || read(ends[0], &answer, sizeof answer) != sizeof answer) return 1;
+        sum += answer;
+    }
+    close(ends[0]);
+    wait(&status);
+    return status || sum == 1;
+}""")
+
+
+@kind("frozen", "thp.disabled", "thumbnails", 4, touches=("thp",))
+def _(n):
+    return toggled(["{dir}/bin/s7-thumbnails", str(n)], f"{THP}/enabled", "always", "never", before=C_THUMBNAILS)
+
+
+C_FILMSTRIP = built("s7-filmstrip", "c", C_HEAD + """/* Frames of a film: each is drawn into a memfd by a player, and taken from it by the process that shows it. */
+int main(int c, char **v)
+{
+    size_t bytes = 32 << 20;
+    for (long frame = atol(v[1]); frame > 0; frame--) {
+        int status, fd = memfd_create("frame", MFD_CLOEXEC);
+        if (fd < 0 || ftruncate(fd, bytes)) return 1;
         if (!fork()) {
-            unsigned *scratch = mmap(0, bytes, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), sum = job;
-            for (size_t i = 0; i < bytes / 4; i += 16) scratch[i] = sum = sum * 69069 + i;
-            for (size_t i = 0; i < bytes / 4; i += 64) sum += scratch[i];
-            _exit(sum == 7);
+            unsigned char *canvas = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            if (canvas == MAP_FAILED) _exit(1);
+            for (size_t at = 0; at < bytes; at += 64) canvas[at] = at / 64 + frame;
+            _exit(0);
         }
-        wait(0);
+        if (wait(&status) < 0 || status) return 1;
+        unsigned char *shown = mmap(0, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (shown == MAP_FAILED) return 1;
+        long sum = 0;
+        for (size_t at = 0; at < bytes; at += 1024) sum += shown[at];
+        if (sum == 1) return 1;
+        munmap(shown, bytes);
+        close(fd);
     }
     return 0;
 }""")
 
 
-@kind("frozen", "thp.disabled", "jobs", 4, touches=("thp",))
+@kind("frozen", "shmem.small_pages", "filmstrip", 6, touches=("thp",))
 def _(n):
-    return with_one(C_JOBS, ["{dir}/bin/set-jobs", str(n), "MODE"], "MODE", ("--huge", "--small"), settings=ALWAYS)
+    return toggled(["{dir}/bin/s7-filmstrip", str(n)], f"{THP}/shmem_enabled", "always", "never", before=C_FILMSTRIP)
 
 
-RUST_JOIN = built("set-join", "rs", """use std::thread;
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; fn munmap(at: *mut u8, bytes: usize) -> i32; }
-// Joins partitions of two tables: rows of one are looked up in a bucket array of the other. Two threads take a partition each.
-fn join(advice: i32, seed: u64) -> u64 {
-    let slots: usize = 1 << 23;
-    let memory = unsafe { mmap(std::ptr::null_mut(), slots * 8, 3, 0x22, -1, 0) };
-    assert!(unsafe { madvise(memory, slots * 8, advice) } == 0);
-    let buckets = unsafe { std::slice::from_raw_parts_mut(memory as *mut u64, slots) };
-    let (mut row, mut found) = (seed * 2 + 1, 0);
-    let mut next = || { row ^= row << 13; row ^= row >> 7; row ^= row << 17; row };
-    for _ in 0..600000 { let key = next(); buckets[key as usize % slots] = key; }
-    for _ in 0..600000 { let key = next(); found += (buckets[key as usize % slots] > key) as u64; }
-    unsafe { munmap(memory, slots * 8) };
-    found
-}
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let partitions: u64 = words[1].parse().unwrap();
-    let advice = if words[2] == "hugepage" { 14 } else { 15 };
-    let threads: Vec<_> = (0..2).map(|one| thread::spawn(move || (0..partitions).map(|i| join(advice, i * 2 + one)).sum::<u64>())).collect();
-    println!("{}", threads.into_iter().map(|one| one.join().unwrap()).sum::<u64>());
-}""")
-
-
-@kind("frozen", "thp.disabled", "join", 4, touches=("thp",))
-def _(n):
-    return with_one(RUST_JOIN, ["{dir}/bin/set-join", str(n), "ADVICE"], "ADVICE", ("hugepage", "nohugepage"), settings=ALWAYS)
-
-
-CPP_BLACKBOARD = built("set-blackboard", "cc", """#include <cstdlib>
-#include <cstring>
-#include <sys/ipc.h>
-#include <sys/shm.h>
+CPP_SWEEP = built("s7-sweep", "cc", """#include <cstdio>
+#include <cstdlib>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-// A parent hands pictures to a worker through segments of System V: the parent draws one, the worker sums it up.
+// Sweeps over the parameters of a model. Two workers, which are forked for each, leave their results in memory that is shared with them.
 int main(int, char **v) {
-    const size_t bytes = 40 << 20;
-    for (long picture = atol(v[1]); picture > 0; picture--) {
-        int id = shmget(IPC_PRIVATE, bytes, 0600 | IPC_CREAT);
-        if (id < 0) return 1;
-        char *canvas = (char *)shmat(id, nullptr, 0);
-        if (canvas == (char *)-1) return 1;
-        for (size_t row = 0; row < bytes; row += 5120) memset(canvas + row, picture + row / 5120, 2560);
-        if (pid_t worker = fork()) waitpid(worker, nullptr, 0);
-        else {
-            long sum = 0;
-            for (size_t at = 0; at < bytes; at += 512) sum += canvas[at];
-            _exit(sum == 1);
-        }
-        shmdt(canvas);
-        shmctl(id, IPC_RMID, nullptr);
-    }
-}""")
-
-
-@kind("frozen", "shmem.small_pages", "blackboard", 6, touches=("thp",))
-def _(n):
-    return toggled(["{dir}/bin/set-blackboard", str(n)], f"{THP}/shmem_enabled", "always", "never", before=CPP_BLACKBOARD)
-
-
-RUST_ROUTES = built("set-routes", "rs", """use std::thread;
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; fn munmap(at: *mut u8, bytes: usize) -> i32; }
-// A table of routes in shared memory that workers could inherit: it is rebuilt again and again, each half by a thread.
-fn main() {
-    let bytes: usize = 64 << 20;
-    let mut sum = 0u64;
-    for round in 0..std::env::args().nth(1).unwrap().parse::<u64>().unwrap() {
-        let at = unsafe { mmap(std::ptr::null_mut(), bytes, 3, 0x21, -1, 0) };
-        assert!(unsafe { madvise(at, bytes, 14) } == 0);
-        let table = unsafe { std::slice::from_raw_parts_mut(at as *mut u64, bytes / 8) };
-        thread::scope(|all| {
-            for half in table.chunks_mut(bytes / 16) {
-                all.spawn(move || for i in (0..half.len()).step_by(24) { half[i] = i as u64 * 31 + round; });
+    const size_t results = 6 << 20;
+    double best = 0;
+    for (long sweep = atol(v[1]); sweep > 0; sweep--) {
+        double *shared = (double *)mmap(nullptr, results * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED) return 1;
+        for (size_t worker = 0; worker < 2; worker++)
+            if (!fork()) {
+                double x = sweep;
+                for (size_t at = worker * results / 2; at < (worker + 1) * results / 2; at += 16) shared[at] = x = x * 3.7 * (1 - x / 100) + 0.1;
+                _exit(0);
             }
-        });
-        sum += table[240 * round as usize % 100000];
-        unsafe { munmap(at, bytes) };
+        for (int worker = 0, status; worker < 2; worker++) if (wait(&status) < 0 || status) return 1;
+        for (size_t at = 0; at < results; at += 512) best = shared[at] > best ? shared[at] : best;
+        munmap(shared, results * sizeof(double));
     }
-    println!("{}", sum);
+    printf("%g\\n", best);
 }""")
 
 
-@kind("frozen", "shmem.small_pages", "routes", 6, touches=("thp",))
+@kind("frozen", "shmem.small_pages", "sweep", 6, touches=("thp",))
 def _(n):
-    return toggled(["{dir}/bin/set-routes", str(n)], f"{THP}/shmem_enabled", "advise", "never", before=RUST_ROUTES)
+    return toggled(["{dir}/bin/s7-sweep", str(n)], f"{THP}/shmem_enabled", "always", "never", before=CPP_SWEEP)
 
 
-CPP_SLABS = built("set-slabs", "cc", """#include <cstdlib>
-#include <cstring>
-#include <sys/mman.h>
-// Slabs of 2 MiB for records, each with so many bytes for its header.
-int main(int, char **v) {
-    size_t header = strtoul(v[2], nullptr, 0), room = 2 << 20;
-    long sum = 0;
-    for (long slab = atol(v[1]); slab > 0; slab--) {
-        char *at = (char *)mmap(nullptr, header + room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED) return 1;
-        for (size_t record = 0; record < room; record += 256) memcpy(at + header + record, &slab, sizeof slab);
-        sum += at[header + slab % 8192 * 256];
-        munmap(at, header + room);
-    }
-    return sum == 1;
-}""")
-
-
-@kind("frozen", "map.misaligned", "slabs", 200, touches=("thp",))
-def _(n):
-    return with_one(CPP_SLABS, ["{dir}/bin/set-slabs", str(n), "HEADER"], "HEADER", ("0", "4096"), settings=ALWAYS)
-
-
-C_FIBERS = built("set-fibers", "c", """#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
-/* Fibers that parse nested texts on stacks of their own. A stack lies behind a guard of so many bytes in the slot of its fiber. */
-static ucontext_t back, fiber;
-static long nodes;
-static void parse(int depth) { char token[2000]; memset(token, depth, sizeof token); nodes += token[depth % 2000]; if (depth) parse(depth - 1); nodes += token[5]; }
-static void run(void) { parse(1800); }
+C_SEMISPACES = built("s7-semispaces", "c", C_HEAD + """
+/* A copying collector with two spaces of 4 MiB, which begin so many bytes after an address of its own. What lives is copied from one to the
+   other, and the memory of the one is given back. */
+struct cell { long head; struct cell *tail; long room[14]; };
 int main(int c, char **v)
 {
-    size_t guard = strtoul(v[2], 0, 0), stack = 4 << 20, slot = 8 << 20;
-    char *slots = mmap((void *)0x310000000000, 16 * slot, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (slots == MAP_FAILED) return 1;
-    for (long i = 0; i < atol(v[1]); i++) {
-        char *at = slots + i % 16 * slot + guard;
-        if (mprotect(at, stack, PROT_READ | PROT_WRITE)) return 1;
-        getcontext(&fiber);
-        fiber.uc_stack.ss_sp = at;
-        fiber.uc_stack.ss_size = stack;
-        fiber.uc_link = &back;
-        makecontext(&fiber, run, 0);
-        swapcontext(&back, &fiber);
-        madvise(at, stack, MADV_DONTNEED);
-        mprotect(at, stack, PROT_NONE);
+    size_t space = 4 << 20, count = space / sizeof(struct cell);
+    struct cell *spaces[2];
+    for (int i = 0; i < 2; i++) {
+        void *at = (void *)(0x330000000000 + i * 4 * space + strtoul(v[2], 0, 0));
+        spaces[i] = mmap(at, space, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (spaces[i] != at) return 1;
     }
-    printf("%ld\\n", nodes);
+    for (size_t i = 0; i < count; i++) spaces[0][i].head = i;
+    for (long collection = 0; collection < atol(v[1]); collection++) {
+        struct cell *from = spaces[collection & 1], *to = spaces[~collection & 1];
+        for (size_t i = 0; i < count; i++) { to[i].head = from[i].head + 1; to[i].tail = i ? &to[i - 1] : 0; }
+        madvise(from, space, MADV_DONTNEED);
+    }
+    return spaces[0][3].head == -1;
+}""")
+
+
+@kind("frozen", "map.misaligned", "semispaces", 100, touches=("thp",))
+def _(n):
+    return with_one(C_SEMISPACES, ["{dir}/bin/s7-semispaces", str(n), "OFFSET"], "OFFSET", ("0", "0x100000"), settings=ALWAYS)
+
+
+CPP_BATCHES = built("s7-batches", "cc", """#include <cstdio>
+#include <cstdlib>
+#include <malloc.h>
+// Batches of a query, whose column of 2 MiB is decoded into memory that is asked for with an alignment.
+int main(int, char **v) {
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    const size_t rows = 1 << 18, alignment = strtoul(v[2], nullptr, 0);
+    long sum = 0;
+    for (long batch = atol(v[1]); batch > 0; batch--) {
+        long *column = (long *)aligned_alloc(alignment, rows * sizeof(long));
+        if (!column) return 1;
+        for (size_t row = 0; row < rows; row += 16) column[row] = row + batch;
+        for (size_t row = 0; row < rows; row += 1024) sum += column[row];
+        free(column);
+    }
+    printf("%ld\\n", sum);
+}""")
+
+
+@kind("frozen", "map.misaligned", "batches", 200, touches=("thp", "malloc"))
+def _(n):
+    return with_one(CPP_BATCHES, ["{dir}/bin/s7-batches", str(n), "ALIGNMENT"], "ALIGNMENT", ("0x200000", "0x1000"), settings=ALWAYS)
+
+
+C_VOICES = built("s7-voices", "c", C_HEAD + """
+/* Voices of a synthesizer, each of which is played by a thread of its own with a stack of 64 MiB; memory is pinned or not. */
+static void *play(void *note)
+{
+    float wave[512], sum = 0;
+    for (int i = 0; i < 512; i++) wave[i] = (i * *(long *)note) % 100 * 0.01f;
+    for (int i = 0; i < 512; i++) sum += wave[i];
+    *(long *)note += sum;
+    return 0;
+}
+int main(int c, char **v)
+{
+    pthread_attr_t wide;
+    pthread_attr_init(&wide);
+    pthread_attr_setstacksize(&wide, 64 << 20);
+    if (!strcmp(v[2], "pinned") && mlockall(MCL_CURRENT | MCL_FUTURE)) return 1;
+    for (long i = atol(v[1]); i > 0; i--) {
+        pthread_t voice;
+        long note = i;
+        if (pthread_create(&voice, &wide, play, &note) || pthread_join(voice, 0)) return 1;
+    }
     return 0;
 }""")
 
 
-@kind("frozen", "map.misaligned", "fibers", 100, touches=("thp",))
+@kind("frozen", "memory.pinned", "voices", 3)
 def _(n):
-    return with_one(C_FIBERS, ["{dir}/bin/set-fibers", str(n), "GUARD"], "GUARD", ("0x200000", "0x100000"), settings=ALWAYS)
+    return with_one(C_VOICES, ["{dir}/bin/s7-voices", str(n), "MODE"], "MODE", ("pageable", "pinned"), settings={f"{THP}/enabled": "madvise"})
 
 
-GO_VAULT = built("set-vault", "go", """package main
-
-import (
-	"fmt"
-	"os"
-	"strconv"
-	"syscall"
-)
-
-// Sessions of a vault of secrets, each with a buffer of which it needs little.
-func main() {
-	n, _ := strconv.Atoi(os.Args[1])
-	flags := syscall.MAP_PRIVATE | syscall.MAP_ANON
-	if os.Args[2] == "locked" {
-		flags |= syscall.MAP_LOCKED
-	}
-	sum := 0
-	for i := 0; i < n; i++ {
-		secrets, err := syscall.Mmap(-1, 0, 24<<20, syscall.PROT_READ|syscall.PROT_WRITE, flags)
-		if err != nil {
-			panic(err)
-		}
-		copy(secrets[i%64:], os.Args[2])
-		sum += int(secrets[i%64])
-		syscall.Munmap(secrets)
-	}
-	fmt.Println(sum)
-}""")
-
-
-@kind("frozen", "memory.pinned", "vault", 6)
-def _(n):
-    return with_one(GO_VAULT, ["{dir}/bin/set-vault", str(n), "MODE"], "MODE", ("plain", "locked"))
-
-
-RUST_SANDBOXES = built("set-sandboxes", "rs", """use std::{thread, time::Duration};
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; }
-// Sandboxes that begin with copies of the same image, which may be merged. After a while each writes to the pages of its own.
-fn main() {
-    let bytes = std::env::args().nth(1).unwrap().parse::<usize>().unwrap() << 18;
-    let image: Vec<u8> = (0..4096u32).map(|i| (i * 7 >> 3) as u8).collect();
-    let mut boxes: Vec<&mut [u8]> = (0..4).map(|_| unsafe {
-        let at = mmap(std::ptr::null_mut(), bytes, 3, 0x22, -1, 0);
-        assert!(madvise(at, bytes, 12) == 0);
-        std::slice::from_raw_parts_mut(at, bytes)
-    }).collect();
-    for one in boxes.iter_mut() { for page in one.chunks_exact_mut(4096) { page.copy_from_slice(&image); } }
-    thread::sleep(Duration::from_millis(900));
-    let mut sum = 0u64;
-    for (number, one) in boxes.iter_mut().enumerate() {
-        for page in one.chunks_exact_mut(4096) { page[128] = number as u8; sum += page[4000] as u64; }
+C_TENANTS = built("s7-tenants", "c", C_HEAD + """
+/* Tenants of a server that begin with the same settings, in a process whose memory may be merged. Later each gets some of its own. */
+int main(int c, char **v)
+{
+    size_t pages = atol(v[1]) * 64;
+    int template[1024];
+    unsigned char *tenants[4];
+    long sum = 0;
+    if (prctl(67, 1, 0, 0, 0)) { perror("PR_SET_MEMORY_MERGE"); return 1; }
+    for (int i = 0; i < 1024; i++) template[i] = i * 77777;
+    for (int i = 0; i < 4; i++) {
+        tenants[i] = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (tenants[i] == MAP_FAILED) return 1;
+        for (size_t page = 0; page < pages; page++) memcpy(tenants[i] + page * 4096, template, 4096);
     }
-    println!("{}", sum);
+    usleep(900000);
+    for (int i = 0; i < 4; i++)
+        for (size_t page = 0; page < pages; page++) { tenants[i][page * 4096 + 2000] += i + 1; sum += tenants[i][page * 4096 + 64]; }
+    printf("%ld\\n", sum);
+    return 0;
 }""")
 
 
-@kind("frozen", "ksm.separated", "sandboxes", 64, largest=10)
+@kind("frozen", "ksm.separated", "tenants", 128, largest=10)
 def _(n):
-    return after(RUST_SANDBOXES, merging(["{dir}/bin/set-sandboxes", str(n)], "30000"))
+    return after(C_TENANTS, merging(["{dir}/bin/s7-tenants", str(n)], "30000"))
 
 
 # The page cache and the disk.
 
+# A database of 300 MB with letters.
+LETTERS = [shell("cd {dir} && [ -e letters.done ] || { rm -f letters.db; sqlite3 letters.db \"PRAGMA synchronous=OFF; PRAGMA journal_mode=OFF; "
+                 "CREATE TABLE letters(id INTEGER PRIMARY KEY, body); WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300000) "
+                 "INSERT INTO letters SELECT i, printf('%0930d', i) FROM c;\" && sync letters.db && touch letters.done; }")]
+COLD_LETTERS = [*LETTERS, *dropped("{dir}/letters.db")]
 
-GO_GALLERY = built("set-gallery", "go", """package main
+
+def letters(text):
+    return ["sqlite3", "{dir}/letters.db", f"PRAGMA cache_size=100; {text}"]
+
+
+@kind("frozen", "readahead.reduced", "sqlite", 16, touches=("readahead",))
+def _(n):
+    return toggled(letters(f"SELECT sum(length(body)) FROM letters WHERE id <= {n * 1000};"), f"{QUEUE}/read_ahead_kb", "1024", "4", before=COLD_LETTERS)
+
+
+@kind("frozen", "readahead.reduced", "cmp", 16, touches=("readahead",))
+def _(n):
+    mib = min(max(n // 2, 1), 1000)
+    before = [*piece(mib, "copied.0"), *piece(mib, "copied.1")]
+    return toggled(["cmp", "{dir}/copied.0", "{dir}/copied.1"], f"{QUEUE}/read_ahead_kb", "2048", "4", before=before)
+
+
+PASCAL_SAMPLES = built("s7-blockread", "pas", """program samples;
+{ The loudest samples of a recording, which is read in blocks of 8 KiB. }
+var
+  recording: file;
+  block: array [0 .. 4095] of smallint;
+  got, i: longint;
+  loudest: smallint;
+  sum: int64;
+begin
+  assign(recording, paramstr(1));
+  filemode := 0;
+  reset(recording, 1);
+  sum := 0;
+  repeat
+    blockread(recording, block, sizeof(block), got);
+    loudest := 0;
+    for i := 0 to got div 128 - 1 do if block[i * 64] > loudest then loudest := block[i * 64];
+    sum := sum + loudest;
+  until got = 0;
+  close(recording);
+  writeln(sum);
+end.""")
+
+
+@kind("frozen", "readahead.reduced", "samples", 16, touches=("readahead",))
+def _(n):
+    return toggled(["{dir}/bin/s7-blockread", "{dir}/recording.data"], f"{QUEUE}/read_ahead_kb", "1024", "4",
+                   before=[*PASCAL_SAMPLES, *piece(min(n, 1500), "recording.data")])
+
+
+C_DOWNLOAD = built("s7-download", "c", C_HEAD + """#include <sys/sendfile.h>
+#include <sys/socket.h>
+/* A server that sends a file to its client, without a look at it, 16 KiB at a time. */
+int main(int c, char **v)
+{
+    int ends[2], status, fd = open(v[1], O_RDONLY);
+    ssize_t got;
+    if (fd < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 1;
+    if (!fork()) {
+        static char chunk[16384];
+        long sum = 0;
+        close(ends[0]);
+        while ((got = read(ends[1], chunk, sizeof chunk)) > 0) sum += chunk[0] + got;
+        _exit(sum == 1);
+    }
+    close(ends[1]);
+    while ((got = sendfile(ends[0], fd, 0, 16384)) > 0);
+    close(ends[0]);
+    wait(&status);
+    return got < 0 || status;
+}""")
+
+
+@kind("frozen", "readahead.reduced", "download", 256, touches=("readahead",))
+def _(n):
+    return toggled(["{dir}/bin/s7-download", "{dir}/download.data"], f"{QUEUE}/read_ahead_kb", "1024", "4",
+                   before=[*C_DOWNLOAD, *piece(min(n, 1500), "download.data")])
+
+
+GO_SHARDS = built("s7-shards", "go", """package main
 
 import (
 	"fmt"
-	"hash/crc32"
 	"os"
 	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
 )
 
-// Serves the pictures of a gallery, each of which is read whole, one visitor after the other.
+// Four shards of a store that look up records of 16 KiB, past the page cache.
 func main() {
-	visitors, _ := strconv.Atoi(os.Args[2])
-	sum := uint32(0)
-	buffer := make([]byte, 1<<17)
-	for visitor := 0; visitor < visitors; visitor++ {
-		for picture := 0; picture < 24; picture++ {
-			file, err := os.Open(os.Args[1] + "." + strconv.Itoa(picture))
-			if err != nil {
-				panic(err)
-			}
-			for {
-				got, _ := file.Read(buffer)
-				if got <= 0 {
-					break
-				}
-				sum += crc32.ChecksumIEEE(buffer[:got])
-			}
-			file.Close()
-		}
+	file, err := os.OpenFile(os.Args[1], os.O_RDONLY|syscall.O_DIRECT, 0)
+	if err != nil {
+		panic(err)
 	}
-	fmt.Println(sum)
+	lookups, _ := strconv.Atoi(os.Args[2])
+	sums := make([]int, 4)
+	var all sync.WaitGroup
+	for shard := 0; shard < 4; shard++ {
+		all.Add(1)
+		go func(shard int) {
+			defer all.Done()
+			room := make([]byte, 16384+4096)
+			start := 4096 - int(uintptr(unsafe.Pointer(&room[0]))%4096)
+			record := room[start : start+16384]
+			for i := 0; i < lookups; i++ {
+				if _, err := file.ReadAt(record, int64(i*7919%8192*4+shard)*16384); err != nil {
+					panic(err)
+				}
+				sums[shard] += int(record[i%16384])
+			}
+		}(shard)
+	}
+	all.Wait()
+	fmt.Println(sums)
 }""")
 
 
-@kind("frozen", "cgroup.memory_limit", "gallery", 2, touches=("readahead",))
+@kind("frozen", "cgroup.io_limit", "shards", 200, touches=("io",))
 def _(n):
-    before = [*GO_GALLERY, *pieces(24, 12, "picture")]
-    return tuple(Side(["{dir}/bin/set-gallery", "{dir}/picture", str(n + 1)], limits={"memory.max": limit}, before=before) for limit in ("1G", "150M"))
+    return after(GO_SHARDS, io_limited(["{dir}/bin/s7-shards", "{dir}/large.data", str(n)], 1500))
 
 
-CPP_POSTINGS = built("set-postings", "cc", """#include <cstdio>
-#include <cstdlib>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <thread>
-#include <unistd.h>
-// Queries of two threads, each of which goes through the postings of some words in a mapped index of 256 MiB, all of which was seen once.
-int main(int, char **v) {
-    const size_t bytes = 256 << 20, list = 1 << 20;
-    int fd = open(v[1], O_RDONLY);
-    const char *index = (const char *)mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (index == MAP_FAILED) { perror(v[1]); return 1; }
-    long queries = atol(v[2]), found[2] = {0, 0};
-    for (size_t at = 0; at < bytes; at += 4096) found[0] += index[at] == 'x';
-    auto answer = [&](int which) {
-        for (long query = 0; query < queries; query++)
-            for (size_t word = 0; word < 4; word++) {
-                const char *from = index + (query * 4 + word) * 37 % 128 * 2 * list + which * list;
-                for (size_t at = 0; at < list; at += 512) found[which] += from[at] == 'x';
-            }
-    };
-    std::thread other(answer, 1);
-    answer(0);
-    other.join();
-    printf("%ld\\n", found[0] + found[1]);
-}""")
-
-
-@kind("frozen", "cgroup.memory_limit", "postings", 10, touches=("readahead",))
+@kind("frozen", "cgroup.io_limit", "sqlite", 400, touches=("readahead", "io"))
 def _(n):
-    before = [*CPP_POSTINGS, *piece(256, "postings.data")]
-    return tuple(Side(["{dir}/bin/set-postings", "{dir}/postings.data", str(n)], limits={"memory.max": limit}, before=before) for limit in ("900M", "120M"))
+    text = (f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT {n}) "
+            "SELECT sum(length(body)) FROM c JOIN letters ON id = i * 104729 % 300000;")
+    return after(COLD_LETTERS, io_limited(letters(text), 800))
 
 
-@kind("frozen", "readahead.reduced", "tar", 16, touches=("readahead",))
-def _(n):
-    count = min(max(n // 4, 1), 300)
-    line = shell(f"cd {{dir}} && tar -cf - $(seq -f shelf.%g 0 {count - 1}) | tail -c 1 > /dev/null")
-    make = shell(f"cd {{dir}} && for i in $(seq 0 {count - 1}); do [ -e shelf.$i ] || head -c 4M large.data > shelf.$i; done; sync -f .; "
-                 f"for i in $(seq 0 {count - 1}); do dd if=shelf.$i iflag=nocache count=0 status=none; done")
-    return toggled(line, f"{QUEUE}/read_ahead_kb", "1024", "4", before=[make])
-
-
-CS_LEDGER = built("set-ledger.exe", "cs", """using System;
-using System.IO;
-// Adds up the records of a ledger, which is read through a stream.
-class Ledger {
-    static void Main(string[] words) {
-        long sum = 0;
-        byte[] records = new byte[40000];
-        using (var stream = new FileStream(words[0], FileMode.Open, FileAccess.Read, FileShare.Read, 40000))
-            for (int got; (got = stream.Read(records, 0, records.Length)) > 0; )
-                for (int at = 0; at + 8 <= got; at += 400) sum += BitConverter.ToInt32(records, at);
-        Console.WriteLine(sum);
+RUST_BOOKINGS = built("s7-bookings", "rs", """use std::os::unix::fs::FileExt;
+// Bookings that are written over old ones of a book, each of which is on the disk before the next.
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let book = std::fs::OpenOptions::new().write(true).open(&words[1]).unwrap();
+    for booking in 0..words[2].parse::<u64>().unwrap() {
+        book.write_all_at(&[booking as u8; 4096], booking * 37 % 4096 * 4096).unwrap();
+        book.sync_data().unwrap();
     }
 }""")
 
 
-@kind("frozen", "readahead.reduced", "ledger", 16, touches=("readahead",))
+@kind("frozen", "cgroup.io_limit", "bookings", 200, touches=("io",))
 def _(n):
-    return toggled(["mono", "{dir}/bin/set-ledger.exe", "{dir}/ledger.data"], f"{QUEUE}/read_ahead_kb", "1024", "4",
-                   before=[*CS_LEDGER, *piece(min(n, 1500), "ledger.data")])
+    return after([*RUST_BOOKINGS, *piece(16, "bookings.data")], io_limited(["{dir}/bin/s7-bookings", "{dir}/bookings.data", str(n)], 500))
 
 
-GO_VOLUME = built("set-volume", "go", """package main
-
-import (
-	"fmt"
-	"os"
-	"syscall"
-)
-
-// The brightest voxel of each slice of a volume, which is mapped and gone through from its beginning.
-func main() {
-	file, err := os.Open(os.Args[1])
-	if err != nil {
-		panic(err)
-	}
-	info, _ := file.Stat()
-	voxels, err := syscall.Mmap(int(file.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
-	if err != nil {
-		panic(err)
-	}
-	sum := 0
-	for slice := 0; slice+262144 <= len(voxels); slice += 262144 {
-		brightest := byte(0)
-		for at := slice; at < slice+262144; at += 256 {
-			if voxels[at] > brightest {
-				brightest = voxels[at]
-			}
-		}
-		sum += int(brightest)
-	}
-	fmt.Println(sum)
-}""")
-
-
-@kind("frozen", "readahead.reduced", "volume", 16, touches=("readahead",))
-def _(n):
-    return toggled(["{dir}/bin/set-volume", "{dir}/volume.data"], f"{QUEUE}/read_ahead_kb", "512", "4",
-                   before=[*GO_VOLUME, *piece(min(n, 1500), "volume.data")])
-
-
-CPP_CAPTURE = built("set-capture", "cc", """#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <string>
-#include <sys/uio.h>
-#include <thread>
-#include <unistd.h>
-// Packets that two threads capture, each into a ring of 400 MiB of its own: a head and four packets with each call.
-static int capture(std::string name, long batches) {
-    static const char packet[16000] = "packet";
-    int fd = open(name.c_str(), O_WRONLY | O_CREAT, 0644);
-    char head[536];
-    memset(head, 7, sizeof head);
-    struct iovec parts[5] = {{head, sizeof head}};
-    for (int i = 1; i < 5; i++) parts[i] = {(void *)packet, sizeof packet - (i == 4 ? 1000 : 0)};
-    for (long batch = 0; batch < batches; batch++)
-        if (pwritev(fd, parts, 5, batch % 6400 * 65536) < 0) return 1;
-    return close(fd);
+C_VERSIONS = built("s7-versions", "c", C_HEAD + """
+/* Looks into old versions of a document: two processes read pieces of 64 KiB here and there in an archive, past the page cache. */
+static int look(int fd, long n, long who)
+{
+    char *room;
+    long sum = 0;
+    if (posix_memalign((void **)&room, 4096, 65536)) return 1;
+    for (long i = 0; i < n; i++) {
+        struct iovec parts[2] = {{room, 4096}, {room + 4096, 61440}};
+        if (preadv(fd, parts, 2, (i * 2 + who) * 1237 % 8192 * 65536) != 65536) return 1;
+        sum += room[i % 65536];
+    }
+    return sum == 1;
 }
-int main(int, char **v) {
-    long batches = atol(v[2]) * 8;
-    int failed = 0;
-    std::thread other([&] { failed = capture(std::string(v[1]) + ".1", batches); });
-    int failed_too = capture(std::string(v[1]) + ".0", batches);
-    other.join();
-    return failed | failed_too;
-}""")
-
-
-@kind("frozen", "writeback.throttled", "capture", 100, touches=("dirty",))
-def _(n):
-    return toggled(["{dir}/bin/set-capture", "{dir}/capture", str(n)], DIRTY, "4000000000", "8388608", before=[*CPP_CAPTURE, ["sync"]])
-
-
-@kind("frozen", "writeback.throttled", "untar", 100, touches=("dirty",))
-def _(n):
-    # An archive of large films that is unpacked.
-    count = min(max(n // 8, 1), 200)
-    make = shell(f"cd {{dir}} && rm -rf films && mkdir films && {{ [ -e films-{count}.tar ] || {{ rm -f films-*.tar; for i in $(seq {count}); do "
-                 f"head -c 8M large.data > films/$i; done; tar -cf films-{count}.tar films; rm films/*; }}; }} && cat films-{count}.tar > /dev/null; sync")
-    return toggled(["tar", "-C", "{dir}", "-xf", f"{{dir}}/films-{count}.tar"], DIRTY, "4000000000", "8388608", before=[make])
-
-
-@kind("frozen", "cgroup.io_limit", "uring", 8, touches=("readahead", "io"))
-def _(n):
-    return io_limited(fio("u", filename="{dir}/large.data", rw="randread", bs="8k", size="512m", io_size=f"{n}m", direct=1, iodepth=6, invalidate=0,
-                          ioengine="io_uring"), 1800)
-
-
-C_TICKETS = built("set-tickets", "c", """#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
-/* Tickets of a booking office: each takes a page of the book, past the page cache, and puts it back with one more seat taken. */
 int main(int c, char **v)
 {
-    char *page;
-    int fd = open(v[1], O_RDWR | O_DIRECT);
-    if (fd < 0 || posix_memalign((void **)&page, 4096, 4096)) return 1;
-    struct iovec part = {page, 4096};
-    for (long ticket = 0; ticket < atol(v[2]); ticket++) {
-        long at = ticket * 7919 % 8192 * 4096;
-        if (preadv2(fd, &part, 1, at, 0) != 4096) return 1;
-        page[ticket % 4096]++;
-        if (pwritev2(fd, &part, 1, at, 0) != 4096) return 1;
+    int status, fd = open(v[1], O_RDONLY | O_DIRECT);
+    if (fd < 0) return 1;
+    if (!fork()) _exit(look(fd, atol(v[2]), 1));
+    if (look(fd, atol(v[2]), 0)) return 1;
+    wait(&status);
+    return status != 0;
+}""")
+
+
+@kind("frozen", "cgroup.io_limit", "versions", 200, touches=("io",))
+def _(n):
+    return after(C_VERSIONS, io_limited(["{dir}/bin/s7-versions", "{dir}/large.data", str(n)], 700))
+
+
+@kind("frozen", "cgroup.memory_limit", "sqlite", 8000, touches=("readahead",))
+def _(n):
+    # Half of the letters are counted, and then some of them are looked up.
+    text = (f"SELECT sum(length(body)) FROM letters WHERE id <= 150000; WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT {n}) "
+            "SELECT sum(length(body)) FROM c JOIN letters ON id = i * 104729 % 150000;")
+    return tuple(Side(letters(text), limits={"memory.max": limit}, before=COLD_LETTERS) for limit in ("1G", "50M"))
+
+
+ML_PLAYLIST = built("s7_playlist", "ml", """(* Plays the songs of a list again and again: each is read from its beginning to its end. *)
+let () =
+  let block = Bytes.create 32768 and sum = ref 0 in
+  for _ = 1 to int_of_string Sys.argv.(1) do
+    for song = 2 to Array.length Sys.argv - 1 do
+      let file = Unix.openfile Sys.argv.(song) [Unix.O_RDONLY] 0 in
+      let rec play () =
+        let got = Unix.read file block 0 32768 in
+        if got > 0 then begin sum := !sum + Char.code (Bytes.get block (got / 2)); play () end in
+      play ();
+      Unix.close file
+    done
+  done;
+  print_int !sum""")
+
+
+@kind("frozen", "cgroup.memory_limit", "playlist", 2, touches=("readahead",))
+def _(n):
+    songs = [f"{{dir}}/song.{i}" for i in range(4)]
+    before = [*ML_PLAYLIST, *(command for i in range(4) for command in piece(64, f"song.{i}"))]
+    return tuple(Side(["{dir}/bin/s7_playlist", str(n + 1), *songs], limits={"memory.max": limit}, before=before) for limit in ("1G", "120M"))
+
+
+C_REPLICA = built("s7-replica", "c", C_HEAD + """#include <sys/sendfile.h>
+/* Copies a day's file, which is in memory, into the next slot of a ring of twelve replicas, without a look at it. */
+int main(int c, char **v)
+{
+    int from = open(v[1], O_RDONLY), to = open(v[2], O_WRONLY | O_CREAT, 0644);
+    if (from < 0 || to < 0) return 1;
+    for (long part = 0, parts = atol(v[3]); part < parts; part++) {
+        off_t at = part % 32 << 20;
+        if (lseek(to, part % 384 << 20, SEEK_SET) < 0) return 1;
+        for (size_t left = 1 << 20; left > 0; ) {
+            ssize_t got = sendfile(to, from, &at, left);
+            if (got <= 0) return 1;
+            left -= got;
+        }
     }
     return 0;
 }""")
 
 
-@kind("frozen", "cgroup.io_limit", "tickets", 400, touches=("io",))
+@kind("frozen", "writeback.throttled", "replica", 100, touches=("dirty",))
 def _(n):
-    return after([*C_TICKETS, *piece(32, "tickets.data")], io_limited(["{dir}/bin/set-tickets", "{dir}/tickets.data", str(n)], 900))
+    before = [*C_REPLICA, *piece(32, "day.data"), shell("cat {dir}/day.data > /dev/null; sync")]
+    return toggled(["{dir}/bin/s7-replica", "{dir}/day.data", "{dir}/replica.ring", str(n)], DIRTY, "4000000000", "8388608", before=before)
 
 
-RUST_ATLAS = built("set-atlas", "rs", """use std::os::fd::AsRawFd;
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn madvise(at: *mut u8, bytes: usize, advice: i32) -> i32; }
-// Looks up places in an atlas that is mapped, not in memory, and read a page at a time.
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let file = std::fs::File::open(&words[1]).unwrap();
-    let pages = file.metadata().unwrap().len() as usize / 4096;
-    let map = unsafe { mmap(std::ptr::null_mut(), pages * 4096, 1, 1, file.as_raw_fd(), 0) };
-    assert!(unsafe { madvise(map, pages * 4096, 1) } == 0);
-    let atlas = unsafe { std::slice::from_raw_parts(map, pages * 4096) };
-    let sum: u64 = (0..words[2].parse::<usize>().unwrap()).map(|i| atlas[i * 104729 % pages * 4096 + i % 4096] as u64).sum();
-    println!("{}", sum);
+PASCAL_TAPE = built("s7-tape", "pas", """program tape;
+{ Samples of many instruments that are written to a tape of 400 MiB, 48 KiB at a time. }
+uses sysutils;
+var
+  out: thandle;
+  block: array [0 .. 12287] of longint;
+  i, blocks, code: longint;
+begin
+  val(paramstr(2), blocks, code);
+  blocks := blocks * 20;
+  if fileexists(paramstr(1)) then out := fileopen(paramstr(1), fmopenreadwrite) else out := filecreate(paramstr(1));
+  for i := 0 to 12287 do block[i] := i * 7;
+  for i := 0 to blocks - 1 do begin
+    if i mod 8000 = 0 then fileseek(out, 0, fsfrombeginning);
+    block[i mod 12288] := i;
+    if filewrite(out, block, sizeof(block)) <> sizeof(block) then halt(1);
+  end;
+  fileclose(out);
+end.""")
+
+
+@kind("frozen", "writeback.throttled", "tape", 100, touches=("dirty",))
+def _(n):
+    return toggled(["{dir}/bin/s7-tape", "{dir}/tape.data", str(n)], DIRTY, "4000000000", "8388608", before=[*PASCAL_TAPE, ["sync"]])
+
+
+GO_CHECKPOINT = built("s7-mapped-checkpoint", "go", """package main
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// Writes the state of a simulation into a mapped file.
+func main() {
+	file, err := os.OpenFile(os.Args[1], os.O_RDWR, 0)
+	if err != nil {
+		panic(err)
+	}
+	mib, _ := strconv.Atoi(os.Args[2])
+	state, err := syscall.Mmap(int(file.Fd()), 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	for at := 0; at < len(state); at += 512 {
+		state[at] = byte(at >> 9)
+	}
+	syscall.Munmap(state)
 }""")
 
 
-@kind("frozen", "cgroup.io_limit", "atlas", 600, touches=("readahead", "io"))
+@kind("frozen", "writeback.throttled", "checkpoint", 100, touches=("dirty",))
 def _(n):
-    line = ["{dir}/bin/set-atlas", "{dir}/large.data", str(n)]
-    return after([*RUST_ATLAS, *dropped("{dir}/large.data")], io_limited(line, 1400))
+    mib = min(n, 1500)
+    read = shell("cat {dir}/checkpoint.data > /dev/null; sync")
+    return toggled(["{dir}/bin/s7-mapped-checkpoint", "{dir}/checkpoint.data", str(mib)], DIRTY, "4000000000", "8388608",
+                   before=[*GO_CHECKPOINT, *piece(mib, "checkpoint.data"), read])
 
 
-@kind("frozen", "block.queue_settings", "fio-queue", 48, touches=("readahead", "io"))
+C_EXCHANGE = built("s7-exchange", "c", C_HEAD + """/* Sixteen threads of an exchange look up accounts of 4 KiB, past the page cache. */
+static int fd;
+static long lookups;
+static void *trade(void *who)
+{
+    char *account;
+    if (posix_memalign((void **)&account, 4096, 4096)) exit(1);
+    for (long i = 0; i < lookups; i++)
+        if (pread(fd, account, 4096, (i * 16 + (long)who) * 7919 % 262144 * 4096) != 4096) exit(1);
+    return 0;
+}
+int main(int c, char **v)
+{
+    pthread_t threads[16];
+    lookups = atol(v[2]);
+    if ((fd = open(v[1], O_RDONLY | O_DIRECT)) < 0) return 1;
+    for (long i = 0; i < 16; i++) pthread_create(&threads[i], 0, trade, (void *)i);
+    for (long i = 0; i < 16; i++) pthread_join(threads[i], 0);
+    return 0;
+}""")
+
+
+@kind("frozen", "block.queue_settings", "exchange", 500, touches=("readahead", "io"))
 def _(n):
-    line = fio("q", filename="{dir}/large.data", rw="randread", bs="4k", size="1g", io_size=f"{n}m", direct=1, numjobs=2, thread=1,
-               iodepth=32, invalidate=0, ioengine="libaio")
-    return toggled(line, f"{QUEUE}/nr_requests", "256", "4")
+    return toggled(["{dir}/bin/s7-exchange", "{dir}/large.data", str(n)], f"{QUEUE}/nr_requests", "256", "4", before=C_EXCHANGE)
 
 
-ML_OBJECTS = built("set-objects", "ml", """(* A store of objects as git has one: each is written under another name, and renamed when it is whole. *)
-let () =
-  let store = Sys.argv.(1) and count = int_of_string Sys.argv.(2) in
-  let body = Bytes.make 900 'o' in
-  for i = 0 to count - 1 do
-    let folder = Printf.sprintf "%s/%02x" store (i * 37 mod 64) in
-    (try Unix.mkdir folder 0o755 with Unix.Unix_error (Unix.EEXIST, _, _) -> ());
-    let file = Unix.openfile (folder ^ "/tmp_obj") [Unix.O_WRONLY; Unix.O_CREAT; Unix.O_EXCL] 0o444 in
-    ignore (Unix.write file body 0 900);
-    Unix.close file;
-    Unix.rename (folder ^ "/tmp_obj") (Printf.sprintf "%s/%x" folder (i mod 500))
-  done""")
-
-
-@kind("frozen", "mount.changed", "objects", 20)
+@kind("frozen", "mount.changed", "guestbook", 200)
 def _(n):
-    fresh = shell("rm -rf {mount}/objects; mkdir {mount}/objects")
-    return tuple(Side(["{dir}/bin/set-objects", "{mount}/objects", str(n)], before=[*ML_OBJECTS, *side.before, fresh]) for side in remounted([]))
+    text = f"const f = require('fs'); for (let i = 0; i < {n}; i++) f.appendFileSync('{{mount}}/guestbook', 'Somebody was here: ' + i + '\\n');"
+    fresh = shell("rm -f {mount}/guestbook; sync -f {mount}")
+    return tuple(Side(node(text), before=[*side.before, fresh]) for side in remounted([]))
 
 
-@kind("frozen", "mount.changed", "sqlite", 10)
+@kind("frozen", "mount.changed", "split", 50)
 def _(n):
-    text = "PRAGMA synchronous=OFF; CREATE TABLE visits(at, page); " + "INSERT INTO visits VALUES(7, 'index');" * min(n, 3000)
-    fresh = shell("rm -f {mount}/visits.db*; sync -f {mount}")
-    return tuple(Side(["sqlite3", "{mount}/visits.db", text], before=[*side.before, fresh]) for side in remounted([]))
+    fresh = shell(f"rm -rf {{mount}}/parts; mkdir {{mount}}/parts; head -c {min(n, 20000) * 2000} {{dir}}/text.data > {{dir}}/to-split; sync -f {{mount}}")
+    return tuple(Side(["split", "-b", "2000", "-a", "5", "{dir}/to-split", "{mount}/parts/part."], before=[*side.before, fresh]) for side in remounted([]))

@@ -1,7 +1,7 @@
 """Kinds that lose by how the program reads, writes, syncs and starts other programs.
 
-The kinds of frozen_*.py are those that no rule was changed by: they are run once when rules have changed. Whoever looks at a case of these
-to change a rule moves its kind to a seen*.py.
+These were frozen until 2026-11-28, when rules were judged by them for the sixth time and then changed by what they missed: they are for
+tuning.
 """
 
 from cases import DATA, Side, dropped, fio
@@ -155,34 +155,34 @@ int main(int c, char **v)
 }""")
 
 
-@kind("frozen", "sync.more", "leveldb", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "leveldb", 50, touches=("dirty",))
 def _(n):
     return with_one(CPP_LEVELDB, ["{dir}/bin/cc-orders", "{dir}/orders.level", str(n), "HOW"], "HOW", ("later", "sync"), before=[["rm", "-rf", "{dir}/orders.level"]])
 
 
-@kind("frozen", "sync.more", "lmdb", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "lmdb", 50, touches=("dirty",))
 def _(n):
     clean = [["rm", "-f", "{dir}/sessions.lmdb", "{dir}/sessions.lmdb-lock"]]
     return with_one(C_LMDB, ["{dir}/bin/c-sessions", "{dir}/sessions.lmdb", str(n), "HOW"], "HOW", ("later", "durable"), before=clean)
 
 
-@kind("frozen", "sync.more", "tdb", 20, touches=("dirty",))
+@kind("tuning", "sync.more", "tdb", 20, touches=("dirty",))
 def _(n):
     return with_one(C_TDB, ["{dir}/bin/c-accounts", "{dir}/accounts.tdb", str(n), "HOW"], "HOW", ("later", "durable"), before=[["rm", "-f", "{dir}/accounts.tdb"]])
 
 
-@kind("frozen", "sync.more", "uploads", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "uploads", 50, touches=("dirty",))
 def _(n):
     return with_one(RUST_UPLOADS, ["{dir}/bin/rs-uploads", "{dir}/uploads", str(n), "HOW"], "HOW", ("later", "durable"), before=[["rm", "-rf", "{dir}/uploads"]])
 
 
-@kind("frozen", "sync.more", "recorder", 100, touches=("dirty",))
+@kind("tuning", "sync.more", "recorder", 100, touches=("dirty",))
 def _(n):
     # 7: waits for what is under way before, starts to write, and waits for that.
     return with_one(C_RECORDER, ["{dir}/bin/c-recorder", "{dir}/ring.data", str(n), "HOW"], "HOW", (0, 7), before=[RING])
 
 
-@kind("frozen", "sync.more", "audit", 50, touches=("dirty",))
+@kind("tuning", "sync.more", "audit", 50, touches=("dirty",))
 def _(n):
     # 4096 is O_DSYNC.
     return with_one(C_AUDIT, ["{dir}/bin/c-audit", "{dir}/audit.log", str(n), "FLAG"], "FLAG", (0, 4096))
@@ -236,14 +236,14 @@ fn main() {
 }""")
 
 
-@kind("frozen", "io.smaller_requests", "tar-blocks", 16)
+@kind("tuning", "io.smaller_requests", "tar-blocks", 16)
 def _(n):
     # Records of 128 KiB, or of 512 bytes.
     line = f"cd {{dir}}/backup; seq -f b%03g 0 {min(n, 300) - 1} | tar -b BLOCKS -cf - -T - | wc -c > /dev/null"
     return either(shell, line, "BLOCKS", (256, 1), before=[BACKUP, shell("cat {dir}/backup/b*")])
 
 
-@kind("frozen", "io.smaller_requests", "lua-lines", 100)
+@kind("tuning", "io.smaller_requests", "lua-lines", 100)
 def _(n):
     # A report whose lines are written one by one, or when the buffer is full.
     text = (f"local out = io.open('{{dir}}/report.csv', 'w') out:setvbuf('MODE', 131072) local rest = ('x'):rep(60) .. '\\n' "
@@ -251,18 +251,18 @@ def _(n):
     return either(lambda text: ["lua5.4", "-e", text], text, "MODE", ("full", "line"), before=[["rm", "-f", "{dir}/report.csv"]])
 
 
-@kind("frozen", "io.smaller_requests", "fio-disk", 32, touches=("readahead", "io"))
+@kind("tuning", "io.smaller_requests", "fio-disk", 32, touches=("readahead", "io"))
 def _(n):
     line = dict(filename=LARGE, rw="read", size="1g", io_size=f"{n}m", direct=1, ioengine="libaio", iodepth=2, invalidate=0)
     return tuple(Side(fio("d", bs=bs, **line)) for bs in ("512k", "4k"))
 
 
-@kind("frozen", "io.smaller_requests", "relay", 32)
+@kind("tuning", "io.smaller_requests", "relay", 32)
 def _(n):
     return with_one(C_RELAY, ["{dir}/bin/c-relay", str(n), "SIZE"], "SIZE", (65536, 512))
 
 
-@kind("frozen", "io.smaller_requests", "raster", 100, touches=("dirty",))
+@kind("tuning", "io.smaller_requests", "raster", 100, touches=("dirty",))
 def _(n):
     return with_one(RUST_TILES, ["{dir}/bin/rs-raster", "{dir}/raster", str(n), "PIECE"], "PIECE", (131072, 512))
 
@@ -293,12 +293,12 @@ func main() {
 }""")
 
 
-@kind("frozen", "io.direct", "blobs", 50)
+@kind("tuning", "io.direct", "blobs", 50)
 def _(n):
     return with_one(GO_BLOBS, ["{dir}/bin/go-blobs", "{dir}/volumes", str(n), "FLAGS"], "FLAGS", (0, DIRECT), before=[VOLUMES])
 
 
-@kind("frozen", "io.direct", "sysbench", 1000)
+@kind("tuning", "io.direct", "sysbench", 1000)
 def _(n):
     about = "sysbench fileio --file-num=8 --file-total-size=64M --file-test-mode=rndrd"
     make = f"[ -e {{dir}}/sysbench/ok ] || (mkdir -p {{dir}}/sysbench && cd {{dir}}/sysbench && {about} prepare && sync -f . && touch ok); cat {{dir}}/sysbench/*"
@@ -377,19 +377,19 @@ fn main() {
 }""")
 
 
-@kind("frozen", "cache.cold", "lmdb", 5000, touches=("readahead",))
+@kind("tuning", "cache.cold", "lmdb", 5000, touches=("readahead",))
 def _(n):
     return cached_or_dropped(["{dir}/bin/c-archive", "{dir}/archive.lmdb", "read", str(min(n, 390000)), "0"], "{dir}/archive.lmdb", ARCHIVE)
 
 
-@kind("frozen", "cache.cold", "sqlite", 1000, touches=("readahead",))
+@kind("tuning", "cache.cold", "sqlite", 1000, touches=("readahead",))
 def _(n):
     # Rows by their keys, all over the table.
     query = f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT {n}) SELECT sum(length(a)) FROM c, t WHERE t.i = c.i * 7919 % 299993 + 1;"
     return cached_or_dropped(["sqlite3", "-readonly", "{dir}/measures.db", query], "{dir}/measures.db", [MEASURES])
 
 
-@kind("frozen", "cache.cold", "verify", 16, touches=("readahead",))
+@kind("tuning", "cache.cold", "verify", 16, touches=("readahead",))
 def _(n):
     n = min(n, 300)
     visit = f"cd {{dir}}/backup; for b in $(seq -f b%03g 0 {n - 1}); do dd if=$b of=/dev/null bs=1M status=none HOW; done"
@@ -434,14 +434,14 @@ int main(int, char **v) {
 }""")
 
 
-@kind("frozen", "readahead.lost", "lmdb", 500, touches=("readahead",))
+@kind("tuning", "readahead.lost", "lmdb", 500, touches=("readahead",))
 def _(n):
     # 0x800000 is MDB_NORDAHEAD.
     line = ["{dir}/bin/c-archive", "{dir}/archive.lmdb", "read", str(min(n, 390000)), "FLAG"]
     return with_one(ARCHIVE, line, "FLAG", (0, 0x800000), before=dropped("{dir}/archive.lmdb"))
 
 
-@kind("frozen", "readahead.lost", "merge", 400, touches=("readahead",))
+@kind("tuning", "readahead.lost", "merge", 400, touches=("readahead",))
 def _(n):
     return with_one(CPP_MERGE, ["{dir}/bin/cc-merge", DATA, str(min(n, 8192)), "ADVICE"], "ADVICE", (0, 1), before=dropped(DATA))
 
@@ -479,12 +479,12 @@ let () =
   if !found < 0 then print_int !found""")
 
 
-@kind("frozen", "reads.more", "follow", 500)
+@kind("tuning", "reads.more", "follow", 500)
 def _(n):
     return with_one(RUST_FOLLOW, ["{dir}/bin/rs-follow", "{dir}/text.data", str(n), "BACK"], "BACK", (0, 1 << 20))
 
 
-@kind("frozen", "reads.more", "join", 50)
+@kind("tuning", "reads.more", "join", 50)
 def _(n):
     return with_one(OCAML_JOIN, ["{dir}/bin/ml_join", DATA, str(n), "HOW"], "HOW", ("keep", "again"))
 
@@ -510,25 +510,25 @@ int main(int c, char **v)
 }""")
 
 
-@kind("frozen", "program.starts", "expr", 60)
+@kind("tuning", "program.starts", "expr", 60)
 def _(n):
     # A counter of a shell script.
     return either(shell, f"i=0; while [ $i -lt {n} ]; do i=STEP; done", "STEP", ("$((i + 1))", "$(expr $i + 1)"))
 
 
-@kind("frozen", "program.starts", "popen", 60)
+@kind("tuning", "program.starts", "popen", 60)
 def _(n):
     return with_one(C_FILTER, ["{dir}/bin/c-filter", str(n), "EACH"], "EACH", (1000000, 1))
 
 
-@kind("frozen", "program.starts", "gawk", 60)
+@kind("tuning", "program.starts", "gawk", 60)
 def _(n):
     # Days of a log's times, by a function or by a program.
     text = f'BEGIN {{ for (t = 0; t < {n}; t++) {{ DAY; seen[day]++ }} }}'
     return either(lambda text: ["gawk", text], text, "DAY", ('day = strftime("%F", t * 3600)', 'c = "date +%F -d @" t * 3600; c | getline day; close(c)'))
 
 
-@kind("frozen", "program.starts", "node", 60)
+@kind("tuning", "program.starts", "node", 60)
 def _(n):
     # The base names of files, so many of them at a time.
     text = (f"const run = require('child_process').execFileSync; const names = Array.from({{length: {n}}}, (_, i) => '/srv/photos/' + i + '.jpg'); "
