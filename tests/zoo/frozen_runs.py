@@ -4,61 +4,11 @@ The kinds of frozen_*.py are those that no rule was changed by: they are run onc
 to change a rule moves its kind to a seen*.py.
 """
 
-import dataclasses
-
 from cases import THP, Side
-from compiled import C_HEAD, SURROUNDINGS, after, built, with_one
-from kinds import either, kind, neighbour, python, shell
+from compiled import C_HEAD, after, built, with_one
+from kinds import kind, python, shell
 
 # Memory.
-
-C_TILES = built("s7-c-tiles", "c", C_HEAD + """/* Draws the tiles of a map, each on a canvas: one that is kept, or one that is mapped for the tile. */
-int main(int c, char **v)
-{
-    size_t bytes = 512 << 10;
-    int keeps = !strcmp(v[2], "keep");
-    unsigned sum = 0, *canvas = 0;
-    for (long tile = atol(v[1]); tile > 0; tile--) {
-        if (!canvas) canvas = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (canvas == MAP_FAILED) return 1;
-        for (size_t i = 0; i < bytes / 4; i++) canvas[i] = i ^ tile;
-        for (size_t i = 0; i < bytes / 4; i += 64) sum += canvas[i];
-        if (!keeps) { munmap(canvas, bytes); canvas = 0; }
-    }
-    return sum == 1;
-}""")
-
-
-@kind("frozen", "map.churn", "tiles", 2000, touches=("thp",))
-def _(n):
-    return with_one(C_TILES, ["{dir}/bin/s7-c-tiles", str(n), "CANVAS"], "CANVAS", ("keep", "unmap"))
-
-
-RUST_THUMBS = built("s7-rs-thumbs", "rs", """// Makes thumbnails of pictures: each picture is painted into memory of its own, and each pixel of the thumbnail is a mean.
-fn main() {
-    let pictures: u32 = std::env::args().nth(1).unwrap().parse().unwrap();
-    let mut sum = 0u64;
-    for picture in 0..pictures {
-        let (wide, high) = (1024usize, 480 + (picture as usize * 37) % 160);
-        let mut pixels: Vec<u8> = Vec::with_capacity(wide * high);
-        for y in 0..high { pixels.resize(pixels.len() + wide, (y as u32 * 7 + picture) as u8); }
-        let mut thumb = vec![0u8; (wide / 32) * (high / 32)];
-        for (i, pixel) in thumb.iter_mut().enumerate() {
-            let (x, y) = (i % (wide / 32) * 32, i / (wide / 32) * 32);
-            let square: u32 = (0..4).map(|k| pixels[(y + k * 8) * wide + x + k * 8] as u32).sum();
-            *pixel = (square / 4) as u8;
-        }
-        sum += thumb.iter().map(|&b| b as u64).sum::<u64>();
-    }
-    assert!(sum != 1);
-}""")
-
-
-@kind("frozen", "map.churn", "thumbs", 1000, touches=("malloc", "thp"))
-def _(n):
-    line = ["{dir}/bin/s7-rs-thumbs", str(n)]
-    return after(RUST_THUMBS, tuple(Side(line, env={"MALLOC_MMAP_THRESHOLD_": most, "MALLOC_TRIM_THRESHOLD_": "134217728"}) for most in ("16777216", "131072")))
-
 
 GO_WORDS = built("s7-go-words", "go", """package main
 
@@ -96,7 +46,7 @@ def _(n):
     return with_one(GO_WORDS, ["{dir}/bin/s7-go-words", "{dir}/text.data", str(n), "MAPS"], "MAPS", ("once", "each"), before=[["cat", "{dir}/text.data"]])
 
 
-CPP_CATALOG = built("s7-cc-catalog", "cc", C_HEAD + """// A server with a catalog that forks a worker for each request. The worker does not look at the catalog,
+CPP_CATALOG = built("s7-cc-wares", "cc", C_HEAD + """// A server with a catalog that forks a worker for each request. The worker does not look at the catalog,
 // whose counters the server changes before a worker is told to go: the catalog is kept from workers, or is theirs, too.
 int main(int, char **v) {
     size_t bytes = 96 << 20;
@@ -110,7 +60,7 @@ int main(int, char **v) {
         if (pipe(tells)) return 1;
         pid_t worker = fork();
         if (!worker) _exit(read(tells[0], &word, 1) != 1);
-        for (size_t at = request % 4096; at < bytes; at += 8 * 4096) catalog[at]++;
+        for (size_t at = request % 4096; at < bytes; at += 2 * 4096) catalog[at]++;
         if (write(tells[1], &word, 1) != 1 || waitpid(worker, &status, 0) != worker || status) return 1;
         close(tells[0]);
         close(tells[1]);
@@ -119,95 +69,9 @@ int main(int, char **v) {
 }""")
 
 
-@kind("frozen", "fork.copies", "catalog", 50, touches=("thp",))
+@kind("frozen", "fork.copies", "catalog", 12, touches=("thp",))
 def _(n):
-    return with_one(CPP_CATALOG, ["{dir}/bin/s7-cc-catalog", str(n), "CATALOG"], "CATALOG", ("kept", "shared"), settings={f"{THP}/enabled": "never"})
-
-
-@kind("frozen", "fork.copies", "hooks", 50, touches=("thp",))
-def _(n):
-    # A server with a large table that starts a hook in a session of its own, for which Python may use vfork, or has to fork as there is something to call.
-    text = ("import os, subprocess\ntable = bytearray(b'x') * (160 << 20)\n"
-            f"for change in range({n}):\n subprocess.run(['/bin/true'], SESSION)\n for at in range(0, len(table), 65536): table[at] = change & 127")
-    return either(python, text, "SESSION", ("start_new_session=True", "preexec_fn=os.setsid"), settings={f"{THP}/enabled": "never"})
-
-
-PASCAL_LEDGER = built("s7-pas-ledger", "pas", """program ledger;
-{ Books days into a ledger. A child holds the ledger as it was, for an undo, until it is told that the day is good: before or after the booking. }
-uses BaseUnix, SysUtils;
-const accounts = 6144;
-type page = array[0..511] of int64;
-var
-  books: array[0..accounts - 1] of page;
-  day, days, i: longint;
-  early: boolean;
-  child: TPid;
-  pipe: TFilDes;
-  word: char;
-  status: cint;
-procedure good;
-begin
-  if fpWrite(pipe[1], word, 1) <> 1 then Halt(1);
-  if fpWaitPid(child, status, 0) <> child then Halt(1);
-end;
-begin
-  days := StrToInt(ParamStr(1));
-  early := ParamStr(2) = 'before';
-  word := 'g';
-  for i := 0 to accounts - 1 do books[i][0] := i;
-  for day := 1 to days do
-  begin
-    if fpPipe(pipe) <> 0 then Halt(1);
-    child := fpFork;
-    if child = 0 then begin fpRead(pipe[0], word, 1); fpExit(0); end;
-    if early then good;
-    for i := 0 to accounts - 1 do books[i][day and 511] := books[i][0] + day;
-    if not early then good;
-    fpClose(pipe[0]);
-    fpClose(pipe[1]);
-  end;
-end.""")
-
-
-@kind("frozen", "fork.copies", "ledger", 50, touches=("thp",))
-def _(n):
-    return with_one(PASCAL_LEDGER, ["{dir}/bin/s7-pas-ledger", str(n), "GOOD"], "GOOD", ("before", "afterwards"), settings={f"{THP}/enabled": "never"})
-
-
-RUST_PATCH = built("s7-rs-patch", "rs", """use std::process::{exit, Command};
-extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
-    fn mprotect(at: *mut u8, bytes: usize, protection: i32) -> i32; }
-// Beside the compiler an optimizer works: a thread, or a process.
-fn optimize() -> ! { let mut x = 1u64; loop { x = std::hint::black_box(x.wrapping_mul(31) + 7); } }
-// A compiler that patches a constant into machine code, which may be written or run but not both, and runs it.
-fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    if words[2] == "optimize" { optimize(); }
-    let mut beside = None;
-    if words[2] == "process" { beside = Some(Command::new(&words[0]).args(["0", "optimize"]).spawn().unwrap()); }
-    else { std::thread::spawn(|| optimize()); }
-    let mut sum = 0u64;
-    unsafe {
-        let code = mmap(std::ptr::null_mut(), 4096, 3, 34, -1, 0);
-        // mov eax, constant; ret
-        code.write(0xb8);
-        code.add(5).write(0xc3);
-        let run: extern "C" fn() -> u32 = std::mem::transmute(code);
-        for i in 0..words[1].parse::<u32>().unwrap() {
-            assert!(mprotect(code, 4096, 3) == 0);
-            (code.add(1) as *mut u32).write_unaligned(i);
-            assert!(mprotect(code, 4096, 5) == 0);
-            sum += run() as u64;
-        }
-    }
-    if let Some(mut child) = beside { child.kill().unwrap(); child.wait().unwrap(); }
-    exit((sum == 1) as i32);
-}""")
-
-
-@kind("frozen", "tlb.shootdowns", "patch", 50000)
-def _(n):
-    return with_one(RUST_PATCH, ["{dir}/bin/s7-rs-patch", str(n), "OPTIMIZER"], "OPTIMIZER", ("process", "thread"))
+    return with_one(CPP_CATALOG, ["{dir}/bin/s7-cc-wares", str(n), "CATALOG"], "CATALOG", ("kept", "shared"), settings={f"{THP}/enabled": "never"})
 
 
 C_WINDOW = built("s7-c-window", "c", C_HEAD + """/* Replays a capture through a window of two pages that is mapped over the next ones of the file.
@@ -297,33 +161,6 @@ def _(size):
 kind("frozen", "cpu.quota", "rhash", dose=True)(lambda size: after([["cat", "{dir}/text.data"]], capped(RHASH, 1, 40000)(size)))
 
 
-# The processor: others want it, too.
-
-PASCAL_PACK = built("s7-pas-pack", "pas", """program pack;
-{ Packs parcels into a van: the best worth for each weight. }
-uses SysUtils;
-const most = 20000;
-var best: array[0..most] of longint; parcel, weight, worth, w: longint;
-begin
-  for w := 0 to most do best[w] := 0;
-  for parcel := 1 to StrToInt(ParamStr(1)) do
-  begin
-    weight := 7 + parcel * 31 mod 997;
-    worth := 1 + parcel * 17 mod 101;
-    for w := most downto weight do
-      if best[w - weight] + worth > best[w] then best[w] := best[w - weight] + worth;
-  end;
-  if best[most] < 0 then WriteLn(best[most]);
-end.""")
-
-
-@kind("frozen", "cpu.neighbour", "pack", dose=True, largest=25)
-def _(size):
-    # Three others, each of which has a session of its own.
-    base, test = after(PASCAL_PACK, neighbour(["{dir}/bin/s7-pas-pack", "40000"])(size))
-    return base, dataclasses.replace(test, beside=test.beside * 3)
-
-
 # The processor: the program's own threads and processes want the same one.
 
 RUST_PINNED = built("s7-rs-blocks", "rs", """extern "C" { fn sched_setaffinity(of: i32, bytes: usize, cpus: *const u64) -> i32; }
@@ -409,16 +246,18 @@ fn main() {
     assert!(sum != 1);
 }""")
 
-C_BOX = built("s7-c-box", "c", """#include <seccomp.h>
+C_BOX = built("s7-c-cage", "c", """#include <seccomp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
-/* Runs a program that may not read from or write to so many descriptors. */
+/* Runs a program that is forbidden 900 descriptors: for calls with vectors, or for the plain ones. */
 int main(int c, char **v)
 {
     scmp_filter_ctx box = seccomp_init(SCMP_ACT_ALLOW);
-    for (int i = 0, count = atoi(v[1]); i < count; i++)
-        if (seccomp_rule_add(box, SCMP_ACT_KILL_PROCESS, SCMP_SYS(read), 1, SCMP_A0(SCMP_CMP_EQ, 100 + i)) ||
-            seccomp_rule_add(box, SCMP_ACT_KILL_PROCESS, SCMP_SYS(write), 1, SCMP_A0(SCMP_CMP_EQ, 100 + i))) return 1;
+    int plain = !strcmp(v[1], "plain"), in = plain ? SCMP_SYS(read) : SCMP_SYS(readv), out = plain ? SCMP_SYS(write) : SCMP_SYS(writev);
+    for (int i = 0; i < 900; i++)
+        if (seccomp_rule_add(box, SCMP_ACT_KILL_PROCESS, in, 1, SCMP_A0(SCMP_CMP_EQ, 100 + i)) ||
+            seccomp_rule_add(box, SCMP_ACT_KILL_PROCESS, out, 1, SCMP_A0(SCMP_CMP_EQ, 100 + i))) return 1;
     if (seccomp_load(box)) return 1;
     execv(v[2], v + 2);
     return 1;
@@ -440,7 +279,7 @@ def _(n):
 
 @kind("frozen", "call.dearer", "tokens", 100000)
 def _(n):
-    return with_one([*C_BOX, *OCAML_TOKENS], ["{dir}/bin/s7-c-box", "RULES", "{dir}/bin/s7_ml_tokens", str(n)], "RULES", (1, 900))
+    return with_one([*C_BOX, *OCAML_TOKENS], ["{dir}/bin/s7-c-cage", "CALLS", "{dir}/bin/s7_ml_tokens", str(n)], "CALLS", ("vectors", "plain"))
 
 
 # Other programs at the same path.
@@ -499,13 +338,3 @@ def _(n):
     build = f"g++ -O2 MORE -shared -fPIC -Wl,--build-id -x c++ -o {{dir}}/libs7-rank.so - <<'E'\n{RANK}\nE\n"
     line = python(f"import ctypes\nctypes.CDLL('{{dir}}/libs7-rank.so').rank_pages({n})")
     return tuple(Side(line, before=[["sh", "-c", build.replace("MORE", more)]]) for more in ("", "-D_GLIBCXX_DEBUG"))
-
-
-# More of the same work.
-
-
-@kind("frozen", "program.starts", "tcl", 60)
-def _(n):
-    # The second field of each line of a table, by a function or by a program.
-    text = f"for {{set i 0}} {{$i < {n}}} {{incr i}} {{set line $i,name$i,x; set field FIELD; incr seen([string index $field 4])}}"
-    return either(lambda text: shell(f"echo '{text}' | tclsh"), text, "FIELD", ("[lindex [split $line ,] 1]", "[exec /usr/bin/cut -d, -f2 << $line]"))
