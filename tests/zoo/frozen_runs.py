@@ -6,7 +6,7 @@ to change a rule moves its kind to a seen*.py.
 
 from cases import THP, Side
 from compiled import C_HEAD, after, built, with_one
-from kinds import kind, python, shell
+from kinds import capped, kind, python, shell
 
 # Memory.
 
@@ -104,12 +104,6 @@ def _(n):
 
 # The processor: less of it.
 
-
-def capped(line, cpus, period):
-    """A program that could use so many CPUs, in a control group that gives it less of each period."""
-    return lambda size: tuple(Side(line, limits={"cpu.max": f"{quota} {period}"}) for quota in ("max", round(cpus * period / (1 + size))))
-
-
 GO_ALIGN = built("s7-go-align", "go", """package main
 
 import ("os"; "strconv"; "sync")
@@ -155,7 +149,7 @@ RHASH = ["rhash", "--sha3-512", "--md5", "--tiger", "{dir}/text.data"]
 
 @kind("frozen", "cpu.quota", "align", dose=True)
 def _(size):
-    return after(GO_ALIGN, tuple(Side(s.command, limits=s.limits, env={"GOMAXPROCS": "2"}) for s in capped(["{dir}/bin/s7-go-align", "250"], 2, 25000)(size)))
+    return after(GO_ALIGN, capped(["{dir}/bin/s7-go-align", "250"], 2, 25000, env={"GOMAXPROCS": "2"})(size))
 
 
 kind("frozen", "cpu.quota", "rhash", dose=True)(lambda size: after([["cat", "{dir}/text.data"]], capped(RHASH, 1, 40000)(size)))

@@ -411,8 +411,16 @@ def _(n):
 # The processor.
 
 
+def capped(line, cpus, period, base="max", **more):
+    """A program whose threads or processes could use so many CPUs, in a control group that gives them less of each period."""
+    def sides(size):
+        quotas = (base if base == "max" else base * period), round(cpus * period / (1 + size))
+        return tuple(Side(line, limits={"cpu.max": f"{quota} {period}"}, **more) for quota in quotas)
+    return sides
+
+
 def quota(line):
-    return lambda size: (Side(line, limits={"cpu.max": "max 20000"}), Side(line, limits={"cpu.max": f"{round(20000 / (1 + size))} 20000"}))
+    return capped(line, 1, 20000)
 
 
 def neighbour(line):

@@ -8,19 +8,10 @@ import dataclasses
 
 from cases import THP, Side
 from compiled import C_HEAD, SURROUNDINGS, after, built, with_one
-from kinds import either, kind, neighbour, python, shell
+from kinds import capped, either, kind, neighbour, python, shell
 
 
 # The processor: less of it.
-
-
-def capped(line, cpus, period, base="max", **more):
-    """A program whose threads or processes could use so many CPUs, in a control group that gives them less of each period."""
-    def sides(size):
-        quotas = (base if base == "max" else base * period), round(cpus * period / (1 + size))
-        return tuple(Side(line, limits={"cpu.max": f"{quota} {period}"}, **more) for quota in quotas)
-    return sides
-
 
 RUST_BODIES = built("rs-bodies", "rs", """// Two galaxies, each of which a thread moves on.
 fn galaxy(seed: u64, steps: usize) -> f64 {
