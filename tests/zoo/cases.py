@@ -62,6 +62,7 @@ def fio(name, **options):
 LOCKDOWN = pathlib.Path("/sys/kernel/security/lockdown")
 LOCKED_DOWN = None if not LOCKDOWN.exists() else "[none]" not in LOCKDOWN.read_text()
 THP = "/sys/kernel/mm/transparent_hugepage"
+NO_THP = {f"{THP}/enabled": "never"}
 KSM = "/sys/kernel/mm/ksm"
 DIRTY = "/proc/sys/vm/dirty_bytes"
 QUEUE = "/sys/block/{disk}/queue"

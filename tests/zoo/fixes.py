@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 
-from cases import DATA, DIRTY, DROP, DROP_LARGE, KSM, LOCKED_DOWN, QUEUE, THP, Side, dropped, fio
+from cases import DATA, DIRTY, DROP, DROP_LARGE, KSM, LOCKED_DOWN, NO_THP, QUEUE, THP, Side, dropped, fio
 from kinds import LIBC, beside, protect, python, shell
 from zoo import HERE, Zoo
 
@@ -102,11 +102,10 @@ def memory():
               "for i in range(60):\n {start}")
     fork = "p = os.fork()\n if p == 0: os.execv('/bin/true', ['true'])\n os.waitpid(p, 0)"
     spawn = "os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)"
-    small_pages = {f"{THP}/enabled": "never"}
     texts = [starts.replace("{advice}", advice).replace("{start}", start) for advice, start in (
         ("", fork), ("", spawn), ("m.madvise(mmap.MADV_DONTFORK)\n", fork))]
     no_memory = texts[0].replace("256 <<", "1 <<")
-    good, bad, spawned, left_out = (Side(python(text), settings=small_pages) for text in (no_memory, *texts))
+    good, bad, spawned, left_out = (Side(python(text), settings=NO_THP) for text in (no_memory, *texts))
     yield Trial("fork.copies", "start programs without", good, bad, spawned)
     yield Trial("fork.copies", "leave memory that", good, bad, left_out)
 

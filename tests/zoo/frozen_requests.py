@@ -4,11 +4,9 @@ The kinds of frozen_*.py are those that no rule was changed by: they are run onc
 to change a rule moves its kind to a seen*.py.
 """
 
-from cases import DATA, THP, Side
+from cases import DATA, NO_THP, Side
 from compiled import C_HEAD, after, built, with_one
 from kinds import by_malloc, either, kind, python, shell
-
-NO_THP = {f"{THP}/enabled": "never"}
 
 # The same bytes in more and smaller requests.
 

@@ -4,7 +4,7 @@ The kinds of frozen_*.py are those that no rule was changed by: they are run onc
 to change a rule moves its kind to a seen*.py.
 """
 
-from cases import THP, Side
+from cases import NO_THP, Side
 from compiled import C_HEAD, after, built, with_one
 from kinds import capped, kind, python, shell
 
@@ -71,7 +71,7 @@ int main(int, char **v) {
 
 @kind("frozen", "fork.copies", "catalog", 12, touches=("thp",))
 def _(n):
-    return with_one(CPP_CATALOG, ["{dir}/bin/s7-cc-wares", str(n), "CATALOG"], "CATALOG", ("kept", "shared"), settings={f"{THP}/enabled": "never"})
+    return with_one(CPP_CATALOG, ["{dir}/bin/s7-cc-wares", str(n), "CATALOG"], "CATALOG", ("kept", "shared"), settings=NO_THP)
 
 
 C_WINDOW = built("s7-c-window", "c", C_HEAD + """/* Replays a capture through a window of two pages that is mapped over the next ones of the file.

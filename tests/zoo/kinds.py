@@ -10,7 +10,7 @@ These are the part `tuning`: what rules may be changed by. So are those of seen*
 
 import dataclasses
 
-from cases import DATA, DIRTY, DROP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from cases import DATA, DIRTY, DROP, NO_THP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
 
 
 @dataclasses.dataclass
@@ -210,7 +210,7 @@ def _(n):
 def _(n):
     text = ("import os, signal\nb = bytearray(16 << 20)\nfor i in range({n}):\n p = {fork}\n if p == 0: signal.pause()\n"
             " for j in range(0, 16 << 20, 4096): b[j] = 1\n if p > 0: os.kill(p, 9); os.waitpid(p, 0)")
-    return programs(python(text.format(n=n, fork="-1")), python(text.format(n=n, fork="os.fork()")), settings={f"{THP}/enabled": "never"})
+    return programs(python(text.format(n=n, fork="-1")), python(text.format(n=n, fork="os.fork()")), settings=NO_THP)
 
 
 @kind("tuning", "tlb.shootdowns", "protect", 50)

@@ -2,7 +2,7 @@
 since, so they are for tuning, like those of kinds.py.
 """
 
-from cases import DATA, DIRTY, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
+from cases import DATA, DIRTY, DROP, LOCKED_DOWN, NO_THP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled, work
 from kinds import LIBC, beside, by_malloc, by_redis, cached, either, kind, neighbour, node, perl, protect, psql, python, quota, rows, shell, sqlite
 
 
@@ -45,7 +45,7 @@ def _(n):
 def _(n):
     text = ("my $x = 'x' x (24 << 20); for (1 .. {n}) {{ my $p = {fork}; if (!$p) {{ sleep 100 while 1; }} "
             "for (my $i = 0; $i < (24 << 20); $i += 4096) {{ vec($x, $i, 8) = 1; }} if ($p > 1) {{ kill 9, $p; waitpid $p, 0; }} }}")
-    return programs(*(perl(text.format(n=n, fork=fork)) for fork in ("1", "fork")), settings={f"{THP}/enabled": "never"})
+    return programs(*(perl(text.format(n=n, fork=fork)) for fork in ("1", "fork")), settings=NO_THP)
 
 
 @kind("tuning", "tlb.shootdowns", "python", 3000)
@@ -369,14 +369,14 @@ def _(n):
 def _(n):
     text = (f"s = 'x' * (24 << 20); {n}.times {{ p = FORK; i = 0; while i < (24 << 20); s.setbyte(i, 1); i += 4096; end; "
             "if p then Process.kill(9, p); Process.wait(p) end }")
-    return either(ruby, text, "FORK", ("nil", "fork { sleep }"), settings={f"{THP}/enabled": "never"})
+    return either(ruby, text, "FORK", ("nil", "fork { sleep }"), settings=NO_THP)
 
 
 @kind("tuning", "fork.copies", "php", 5, touches=("thp",))
 def _(n):
     text = (f"$s = str_repeat('x', 20 << 20); for ($k = 0; $k < {n}; $k++) {{ $p = FORK; if ($p === 0) {{ while (true) sleep(9); }} "
             "for ($i = 0; $i < (20 << 20); $i += 4096) $s[$i] = 'y'; if ($p > 0) { posix_kill($p, 9); pcntl_wait($t); } }")
-    return either(php, text, "FORK", ("-1", "pcntl_fork()"), settings={f"{THP}/enabled": "never"})
+    return either(php, text, "FORK", ("-1", "pcntl_fork()"), settings=NO_THP)
 
 
 @kind("tuning", "tlb.shootdowns", "madvise", 3000)

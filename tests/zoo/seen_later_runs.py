@@ -6,7 +6,7 @@ tuning.
 
 import dataclasses
 
-from cases import THP, Side
+from cases import NO_THP, Side
 from compiled import C_HEAD, SURROUNDINGS, after, built, with_one
 from kinds import capped, either, kind, neighbour, python, shell
 
@@ -239,12 +239,12 @@ int main(int, char **v) {
     unsigned long sum = 0;
     for (long upload = atol(v[1]); upload > 0; upload--) {
         size_t parts = 40 + upload % 60;
-        auto body = std::make_unique_for_overwrite<char[]>(parts * part.size());
+        auto body = std::unique_ptr<char[]>(new char[parts * part.size()]);
         for (size_t i = 0; i < parts; i++) { part[i] = upload + i; memcpy(&body[i * part.size()], part.data(), part.size()); }
         for (size_t i = 0; i < parts * part.size(); i += 512) sum = sum * 31 + body[i];
     }
     return sum == 1;
-}""".replace("std::make_unique_for_overwrite<char[]>(parts * part.size())", "std::unique_ptr<char[]>(new char[parts * part.size()])"))
+}""")
 
 RUST_SCRATCH = built("rs-scratch", "rs", """extern "C" { fn mmap(at: *mut u8, bytes: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
     fn munmap(at: *mut u8, bytes: usize) -> i32; }
@@ -348,12 +348,12 @@ fn main() {
 
 @kind("tuning", "fork.copies", "runner", 50, touches=("thp",))
 def _(n):
-    return with_one(CPP_RUNNER, ["{dir}/bin/cc-runner", str(n), "HOW"], "HOW", ("vfork", "fork"), settings={f"{THP}/enabled": "never"})
+    return with_one(CPP_RUNNER, ["{dir}/bin/cc-runner", str(n), "HOW"], "HOW", ("vfork", "fork"), settings=NO_THP)
 
 
 @kind("tuning", "fork.copies", "sessions", 10, touches=("thp",))
 def _(n):
-    return with_one(RUST_SESSIONS, ["{dir}/bin/rs-sessions", str(n), "WHERE"], "WHERE", ("inside", "apart"), settings={f"{THP}/enabled": "never"})
+    return with_one(RUST_SESSIONS, ["{dir}/bin/rs-sessions", str(n), "WHERE"], "WHERE", ("inside", "apart"), settings=NO_THP)
 
 
 @kind("tuning", "fork.copies", "rows", 5, touches=("thp",))
@@ -362,7 +362,7 @@ def _(n):
     text = ("import os, gc\ngc.disable()\nrows = [b'%d' % i + bytes(1500) for i in range(24000)]\n"
             f"for job in range({n}):\n child = FORK\n if child <= 0:\n  total = 0\n  for row in rows: total += len(row)\n"
             " if child == 0: os._exit(0)\n if child > 0: os.waitpid(child, 0)")
-    return either(python, text, "FORK", ("-1", "os.fork()"), settings={f"{THP}/enabled": "never"})
+    return either(python, text, "FORK", ("-1", "os.fork()"), settings=NO_THP)
 
 
 CPP_RESET = built("cc-reset", "cc", C_HEAD + """// Tries inputs on an image of a program's memory, of which a page is then put back.

@@ -2,7 +2,7 @@
 since, so they are for tuning.
 """
 
-from cases import DATA, DIRTY, DROP, LOCKED_DOWN, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled
+from cases import DATA, DIRTY, DROP, LOCKED_DOWN, NO_THP, QUEUE, THP, Side, fio, io_limited, memory_limited, merging, programs, remounted, toggled
 from kinds import beside, by_malloc, cached, either, kind, neighbour, python, quota, shell
 
 # LuaJIT with functions of the C library.
@@ -98,14 +98,14 @@ def _(n):
 def _(n):
     text = (f"local p = map(20 * 1048576) C.memset(p, 1, 20 * 1048576) for i = 1, {n} do local c = FORK if c == 0 then while true do C.pause() end end "
             "for j = 0, 20 * 1048576 - 1, 4096 do p[j] = 2 end if c > 0 then C.kill(c, 9) C.waitpid(c, nil, 0) end end")
-    return either(luajit, text, "FORK", ("-1", "C.fork()"), settings={f"{THP}/enabled": "never"})
+    return either(luajit, text, "FORK", ("-1", "C.fork()"), settings=NO_THP)
 
 
 @kind("tuning", "fork.copies", "pypy", 5, touches=("thp",))
 def _(n):
     text = (f"import os, signal, mmap\nb = mmap.mmap(-1, 16 << 20, flags=34)\nx = bytes(16 << 20)\nb[:] = x\nfor i in range({n}):\n p = FORK\n"
             " if p == 0: signal.pause()\n b[:] = x\n if p > 0: os.kill(p, 9); os.waitpid(p, 0)")
-    return either(pypy, text, "FORK", ("-1", "os.fork()"), settings={f"{THP}/enabled": "never"})
+    return either(pypy, text, "FORK", ("-1", "os.fork()"), settings=NO_THP)
 
 
 @kind("tuning", "tlb.shootdowns", "mremap", 3000)

@@ -3,7 +3,7 @@
 These were frozen until 2026-11-28, when rules were judged by them and then changed by what they missed: they are for tuning.
 """
 
-from cases import DATA, DROP, DROP_LARGE, THP, Side, programs
+from cases import DATA, DROP, DROP_LARGE, NO_THP, Side, programs
 from compiled import C_HEAD, after, built, with_one
 from kinds import by_malloc, cached, either, kind, neighbour, quota, shell
 
@@ -102,12 +102,12 @@ def _(n):
 
 @kind("tuning", "fork.copies", "snapshot", 5, touches=("thp",))
 def _(n):
-    return with_one(C_SNAPSHOT, ["{dir}/bin/c-snapshot", str(n), "MODE"], "MODE", ("alone", "share"), settings={f"{THP}/enabled": "never"})
+    return with_one(C_SNAPSHOT, ["{dir}/bin/c-snapshot", str(n), "MODE"], "MODE", ("alone", "share"), settings=NO_THP)
 
 
 @kind("tuning", "fork.copies", "ocaml", 5, touches=("thp",))
 def _(n):
-    return with_one(OCAML_DUMP, ["{dir}/bin/ml-dump", str(n), "MODE"], "MODE", ("keep", "dump"), settings={f"{THP}/enabled": "never"})
+    return with_one(OCAML_DUMP, ["{dir}/bin/ml-dump", str(n), "MODE"], "MODE", ("keep", "dump"), settings=NO_THP)
 
 
 @kind("tuning", "tlb.shootdowns", "arena", 20000)
