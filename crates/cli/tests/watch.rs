@@ -100,7 +100,10 @@ fn a_known_load_is_told_second_by_second() {
         let periods = of_call(second, "clock_nanosleep", "calls");
         let off = ns(second, "off_ns");
         assert!(off.abs_diff(50_000_000 * periods) < 100_000_000, "it sleeps 50 ms of each period: {second:#}");
-        assert!(ns(second, "run_ns") > 10_000_000, "and works, on a machine that may be busy: {second:#}");
+        assert!(
+            ns(second, "run_ns") * 10 > ns(second, "lives_ns"),
+            "and runs the rest, on a machine that may be busy: {second:#}"
+        );
         // A call lasts until its task runs again, which waits for a CPU after it was woken.
         let asleep = of_call(second, "clock_nanosleep", "ns");
         let longest = off + ns(second, "ready_ns") + of_call(second, "clock_nanosleep", "cpu_ns");
