@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-fio check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -162,6 +162,12 @@ zoo-fixes: build setup-zoo ## the fixes that rules propose, tried: how much of t
 zoo: build setup-zoo ## cases with known causes: recorded in out/zoo, where what is there is not made again, and judged (needs root; half an hour)
 	tests/zoo/zoo.py make $(PAGELAB) out/zoo
 	tests/zoo/zoo.py judge $(PAGELAB) out/zoo
+
+world-odd: build setup-test ## programs of odd kinds that public reports are about, asked of pagelab, perf and strace (root; minutes)
+	tests/world/world.py odd $(PAGELAB)
+
+world-fio: build setup-test ## job files that public reports are about, run by pagelab as fio runs them (root; minutes)
+	tests/world/world.py fio $(PAGELAB)
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets
