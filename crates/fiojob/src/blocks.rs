@@ -19,7 +19,12 @@ pub struct SizeRange {
 /// # Errors
 /// The reason in words.
 pub fn size_range(text: &str, context: ParseContext) -> Result<SizeRange, String> {
-    let (low, high) = text.split_once(['-', ':']).unwrap_or((text, text));
+    let mut parts = units::parts(text, &['-', ':']);
+    let low = parts.next().unwrap_or(text);
+    let high = parts.next().unwrap_or(low);
+    if let Some(third) = parts.next() {
+        return Err(format!("'{third}' is a third size; a range has two"));
+    }
     let (low, high) = (units::size(low, context)?, units::size(high, context)?);
     // fio swaps a range that is written the wrong way round.
     Ok(SizeRange { low_bytes: low.min(high), high_bytes: low.max(high) })
@@ -58,14 +63,14 @@ pub struct SizeSplit(pub Vec<SizeShare>);
 /// fio's own limit of parts in a split.
 const MAX_PARTS: usize = 64;
 
-/// Reads `value/percent` parts; a part without percentage gets an equal share of what the others leave. Where all are given, they add
-/// up to 100 if it has to be the `whole`, else to no more.
+/// Reads `value/percent` parts; a part without percentage gets an equal share of what the others leave. They add up to no more
+/// than 100, unless `more` is allowed.
 ///
 /// # Errors
-/// The reason in words: too many parts, shares that do not add up to 100.
+/// The reason in words: too many parts, too large shares.
 pub fn shares<T>(
     text: &str,
-    whole: bool,
+    more: bool,
     mut read: impl FnMut(&str) -> Result<T, String>,
 ) -> Result<Vec<(T, u8)>, String> {
     let mut parts: Vec<(T, Option<u8>)> = Vec::new();
@@ -91,11 +96,11 @@ pub fn shares<T>(
     }
     let given: u32 = parts.iter().filter_map(|(_, percent)| *percent).map(u32::from).sum();
     let missing = parts.iter().filter(|(_, percent)| percent.is_none()).count() as u32;
-    if given > 100 || (whole && missing == 0 && given != 100) {
+    if given > 100 && !(more && missing == 0) {
         return Err(format!("the shares are {given}% together, needed 100%"));
     }
-    let each = (100 - given).checked_div(missing).unwrap_or(0);
-    let mut left = 100 - given;
+    let mut left = 100_u32.saturating_sub(given);
+    let each = left.checked_div(missing).unwrap_or(0);
     let mut open = missing;
     Ok(parts
         .into_iter()
@@ -117,7 +122,27 @@ impl SizeSplit {
         let parts = shares(text, true, |size| units::size(size, context))?;
         self.0 = parts.into_iter().map(|(bytes, percent)| SizeShare { bytes, percent }).collect();
         self.0.sort_by_key(|share| share.percent);
+        self.fill_up();
         Ok(())
+    }
+
+    /// Makes the shares 100 together, as fio's draws do: it goes through them from the least, so that what lacks goes to the last, and
+    /// what is beyond 100 is never drawn.
+    fn fill_up(&mut self) {
+        let mut left = 100_u8;
+        for share in &mut self.0 {
+            share.percent = share.percent.min(left);
+            left -= share.percent;
+        }
+        if let Some(last) = self.0.last_mut() {
+            last.percent += left;
+        }
+    }
+
+    /// The sum of the shares as they are written, if each part has one.
+    pub(crate) fn written_sum(text: &str) -> Option<u32> {
+        let percent = |part: &str| part.split_once('/')?.1.trim().trim_end_matches('%').parse::<u32>().ok();
+        text.split(':').map(str::trim).filter(|part| !part.is_empty()).map(percent).sum()
     }
 }
 
@@ -148,9 +173,26 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_do_not_add_up_are_refused() {
+    fn shares_that_do_not_add_up_are_drawn_as_in_fio() {
         let mut split = PerDirection::<SizeSplit>::default();
-        for (text, word) in [("4k/60:8k/60", "120%"), ("4k/10:8k/10", "20%"), ("4k/x", "percentage"), ("", "needed")] {
+        for (text, shares) in [
+            ("4k/33:8k/33:16k/33", &[(4096, 33), (8192, 33), (16384, 34)][..]),
+            ("4k/60:8k/60", &[(4096, 60), (8192, 40)]),
+            ("4k/10:8k/10", &[(4096, 10), (8192, 90)]),
+            ("4k/50:8k/60:16k/70", &[(4096, 50), (8192, 50), (16384, 0)]),
+        ] {
+            split.assign(text, ParseContext::default()).expect(text);
+            let got: Vec<(u64, u8)> = split.write.0.iter().map(|share| (share.bytes, share.percent)).collect();
+            assert_eq!(got, shares, "{text}");
+        }
+        assert_eq!(SizeSplit::written_sum("4k/33:8k/33%:16k/33"), Some(99));
+        assert_eq!(SizeSplit::written_sum("4k/33:8k"), None);
+    }
+
+    #[test]
+    fn splits_that_cannot_be_read_say_why() {
+        let mut split = PerDirection::<SizeSplit>::default();
+        for (text, word) in [("4k/90:8k/60:1k", "150%"), ("4k/x", "percentage"), ("", "needed")] {
             assert!(split.assign(text, ParseContext::default()).expect_err(text).contains(word), "{text}");
         }
         assert!(split.assign(&["1k"; 65].join(":"), ParseContext::default()).expect_err("many").contains("at most 64"));

@@ -55,8 +55,8 @@ pub fn markdown() -> String {
         "# Options of the job language\n\n\
          Generated from the option registry of `pagelab-fiojob`; a test holds this page to it. The language is fio's: job files with\n\
          `[global]` and sections, or `--name=x --rw=randread ...`. Options marked * are pagelab's own.\n\n\
-         Sizes take k, m, g, t, p (powers of 1024; with `kb_base=1000` powers of 1000), times us, ms, s, m, h, d. Values may be\n\
-         expressions in parentheses; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n\n\
+         Sizes take k, m, g, t, p (powers of 1024; with `kb_base=1000` powers of 1000), times us, ms, s, m, h, d. In parentheses\n\
+         numbers are calculated with (`(2*4k)`), and nowhere else; `${NAME}` is the environment's value; `$pagesize`, `$mb_memory` and `$ncpus` are the host's.\n\n\
          The command line is read as fio reads it: one dash or two (`-rw=read`), the value behind `=` or in the next word (`--rw read`),\n\
          names cut short where only one option begins so (`--group_report`), job files anywhere and `-` for standard input. Options\n\
          before the first `--name` are defaults of the jobs after them and of the first job file: `pagelab run --bs=16k job.fio`. A name in\n\
@@ -106,6 +106,8 @@ fn refusals(out: &mut String) {
          is what fio takes when nothing is said, an option asks for nothing and is accepted.\n\n",
     );
     refusal_table(out, "options", unsupported::all());
+    let names: Vec<String> = unsupported::deprecated().iter().map(|name| format!("`{name}`")).collect();
+    let _ = writeln!(out, "\nTaken and passed over with a warning, as fio does: {}.", names.join(", "));
     out.push_str("\n## Options of the program fio that `pagelab run` refuses\n\n");
     refusal_table(out, "options", unsupported::all_of_program());
     out.push_str("\n## Engines of fio that pagelab refuses\n\n");

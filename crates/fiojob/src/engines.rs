@@ -56,6 +56,7 @@ pub const IO_URING: EngineDef = EngineDef {
         .with(Caps::FSYNC)
         .with(Caps::BUFFERS)
         .with(Caps::TRIMS)
+        .with(Caps::RANGE_SYNC)
         .with(Caps::NOWAIT)
         .with(Caps::UNCACHED)
         .with(Caps::POLLED)
@@ -72,7 +73,28 @@ pub const LIBAIO: EngineDef = EngineDef {
         .with(Caps::FSYNC)
         .with(Caps::BUFFERS)
         .with(Caps::TRIMS)
+        .with(Caps::RANGE_SYNC)
         .with(Caps::NOWAIT),
+};
+
+/// `ioengine=posixaio`.
+pub const POSIXAIO: EngineDef = EngineDef {
+    name: "posixaio",
+    help: "aio_read(3) and aio_write(3), iodepth operations under way: threads of the C library do them, those of one file in turn",
+    caps: Caps::FILES
+        .with(Caps::DIRECT)
+        .with(Caps::SYNC_OPEN)
+        .with(Caps::FSYNC)
+        .with(Caps::BUFFERS)
+        .with(Caps::TRIMS)
+        .with(Caps::RANGE_SYNC),
+};
+
+/// `ioengine=splice`.
+pub const SPLICE: EngineDef = EngineDef {
+    name: "splice",
+    help: "splice(2) between the file and a pipe, with read(2) from there and vmsplice(2) to there",
+    caps: Caps::FILE_CALLS,
 };
 
 /// `ioengine=mmap`.
@@ -81,6 +103,7 @@ pub const MMAP: EngineDef = EngineDef {
     help: "copies from and to a mapping of the file, in pieces of any size",
     caps: Caps::FILES
         .with(Caps::MAPS)
+        .with(Caps::DIRECT)
         .with(Caps::SYNC_OPEN)
         .with(Caps::FSYNC)
         .with(Caps::SYNCHRONOUS)
@@ -133,6 +156,44 @@ pub const SHM: EngineDef = EngineDef {
     caps: OWN_MEMORY.with(Caps::SEGMENTS),
 };
 
+/// `ioengine=falloc`.
+pub const FALLOC: EngineDef = EngineDef {
+    name: "falloc",
+    help: "fallocate(2): writes allocate, reads allocate and keep the file's size, trims punch holes; no data are moved",
+    caps: Caps::FILES.with(Caps::FSYNC).with(Caps::SYNCHRONOUS).with(Caps::TRIMS).with(Caps::ALLOCATES),
+};
+
+/// `ioengine=e4defrag`.
+pub const E4DEFRAG: EngineDef = EngineDef {
+    name: "e4defrag",
+    help: "EXT4_IOC_MOVE_EXT: writes move the file's blocks to those of donorname, and leave what they hold",
+    caps: Caps::FILES.with(Caps::FSYNC).with(Caps::SYNCHRONOUS).with(Caps::DONOR),
+};
+
+/// `ioengine=filecreate`.
+pub const FILECREATE: EngineDef = EngineDef {
+    name: "filecreate",
+    help: "open(2) with O_CREAT, once for each of nrfiles files",
+    caps: FILE_OPERATIONS.with(Caps::CREATES),
+};
+
+/// `ioengine=filestat`.
+pub const FILESTAT: EngineDef = EngineDef {
+    name: "filestat",
+    help: "stat(2), lstat(2) or statx(2) by stat_type, once for each of nrfiles files",
+    caps: FILE_OPERATIONS.with(Caps::STATS),
+};
+
+/// `ioengine=filedelete`.
+pub const FILEDELETE: EngineDef = EngineDef {
+    name: "filedelete",
+    help: "unlink(2), once for each of nrfiles files; only files that pagelab made",
+    caps: FILE_OPERATIONS.with(Caps::DELETES),
+};
+
+/// What engines have in common that do something to a file as a whole.
+const FILE_OPERATIONS: Caps = Caps::FILES.with(Caps::SYNCHRONOUS).with(Caps::WHOLE_FILES);
+
 /// `ioengine=null`.
 pub const NULL: EngineDef = EngineDef {
     name: "null",
@@ -141,8 +202,10 @@ pub const NULL: EngineDef = EngineDef {
 };
 
 /// All engines.
-pub static ENGINES: &[EngineDef] =
-    &[PSYNC, SYNC, VSYNC, PVSYNC, PVSYNC2, IO_URING, LIBAIO, MMAP, LIBPMEM, DEV_DAX, ANON, SHM, NULL];
+pub static ENGINES: &[EngineDef] = &[
+    PSYNC, SYNC, VSYNC, PVSYNC, PVSYNC2, IO_URING, LIBAIO, MMAP, LIBPMEM, DEV_DAX, ANON, SHM, NULL, POSIXAIO, SPLICE,
+    FALLOC, E4DEFRAG, FILECREATE, FILESTAT, FILEDELETE,
+];
 
 /// The engine of this name.
 pub fn find(name: &str) -> Option<&'static EngineDef> {
@@ -163,6 +226,6 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).map(|engine| engine.name), Some(name));
         }
-        assert!(find("posixaio").is_none());
+        assert!(find("rados").is_none());
     }
 }

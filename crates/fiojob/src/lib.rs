@@ -6,7 +6,7 @@
 //! # How a job is read
 //! ```text
 //! file, args     Section      text taken apart: names and values with their places, includes and environment put in
-//! resolve        JobSpec      what is inherited from [global], each value read by its option's declaration
+//! resolve        JobSpec      what is inherited from [global], each value read by its option's declaration; notes on values
 //! validate       problems     options of a job against each other and against its engine's capabilities
 //! workload       Workload     the jobs in order, as they are planned and sent to the load process
 //! ```
@@ -18,6 +18,7 @@
 //! How to add an option: see [`options`]. How to add an engine: declare it in [`engines`], then follow `pagelab_load::engines`.
 
 pub mod args;
+mod arithmetic;
 pub mod blocks;
 pub mod chances;
 pub mod contents;
@@ -26,6 +27,7 @@ pub mod engines;
 pub mod error;
 pub mod file;
 pub mod model;
+mod notes;
 pub mod options;
 mod resolve;
 pub mod steady;

@@ -111,6 +111,20 @@ impl Caps {
     pub const PERSISTS: Self = Self(1 << 19);
     /// Works on character devices of direct access, and on nothing else.
     pub const DAX_DEVICES: Self = Self(1 << 20);
+    /// Can write a range of its file's pages back.
+    pub const RANGE_SYNC: Self = Self(1 << 21);
+    /// Changes the space of its file and moves no data: also what it calls a read needs the file to be writable, and trims are holes.
+    pub const ALLOCATES: Self = Self(1 << 22);
+    /// Moves its file's blocks to those of a donor.
+    pub const DONOR: Self = Self(1 << 23);
+    /// Looks files up.
+    pub const STATS: Self = Self(1 << 24);
+    /// Makes files: none is made before.
+    pub const CREATES: Self = Self(1 << 25);
+    /// Removes files.
+    pub const DELETES: Self = Self(1 << 26);
+    /// An operation is one of a whole file, whatever its size.
+    pub const WHOLE_FILES: Self = Self(1 << 27);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)
@@ -118,7 +132,8 @@ impl Caps {
         .with(Self::FSYNC)
         .with(Self::SYNCHRONOUS)
         .with(Self::BUFFERS)
-        .with(Self::TRIMS);
+        .with(Self::TRIMS)
+        .with(Self::RANGE_SYNC);
 
     /// Both sets together.
     pub const fn with(self, other: Self) -> Self {

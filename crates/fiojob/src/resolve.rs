@@ -5,9 +5,10 @@ use std::path::Path;
 use crate::error::{JobError, Origin};
 use crate::file::{self, Section};
 use crate::options::{JobOptions, OptionDef, nearest_option, option};
-use crate::units::{ParseContext, has_swapped_prefix};
+use crate::units::ParseContext;
+use crate::value::Extent;
 use crate::workload::{Given, JobSpec, Workload};
-use crate::{engines, unsupported, validate};
+use crate::{engines, notes, unsupported, validate};
 
 /// Most workers of a run: each is a process or thread with buffers and histograms. fio has the same bound.
 const MAX_WORKERS: u64 = 4096;
@@ -127,13 +128,18 @@ impl Resolver {
             None => 0,
         };
         let name = options.name.clone().unwrap_or_else(|| section.name.clone());
+        // As in fio a size of nothing is no size: the whole file.
+        options.size = options.size.filter(|size| *size != Extent::Bytes(0));
         if options.time_based && options.runtime.0 == 0 {
             // fio, too, says so and goes on.
             options.time_based = false;
             self.warnings.push(format!("{}: job '{name}': time_based has no effect without runtime=", section.origin));
         }
         let (given, inherited) = (section.given, inherited.to_vec());
-        let job = JobSpec { name, options, given, inherited, origin: section.origin, stonewall, group };
+        // What was not understood would be held against the engine that the job does not have.
+        let understood = understood && engines::find(&options.ioengine.0).is_some();
+        let (section, origin) = (section.name, section.origin);
+        let job = JobSpec { name, section, options, given, inherited, origin, stonewall, group };
         if understood {
             validate::check(&job, &mut self.warnings, &mut self.problems);
             if let Err(error) = self.same_steadiness(&job) {
@@ -179,24 +185,12 @@ impl Resolver {
         let rest = given.iter().filter(|one| units == Units::Onwards || !is_base(one));
         for one in first.chain(rest) {
             match assign(options, one, context) {
-                Ok(Some(def)) => {
+                Ok(def) => {
+                    self.warnings.extend(notes::on(def, one, context));
                     context.kb_base = options.kb_base.value();
-                    self.warn_swapped_prefix(def, one, context);
                 }
-                Ok(None) => {}
                 Err(error) => self.problems.push(error),
             }
-        }
-    }
-
-    fn warn_swapped_prefix(&mut self, def: &OptionDef, given: &Given, context: ParseContext) {
-        let value = given.value.as_deref().unwrap_or("");
-        let is_size = def.kind.starts_with("size");
-        if context.kb_base == 1024 && is_size && value.split([',', '/']).any(has_swapped_prefix) {
-            self.warnings.push(format!(
-                "{}: {}={value}: with kb_base=1024 the i forms are powers of ten, as in fio (4KiB is 4000 bytes); write 4k for 4096",
-                given.origin, given.name
-            ));
         }
     }
 
@@ -250,11 +244,31 @@ fn assign(
         None if def.flag => "1",
         None => return Err(bad("a value is needed".to_owned())),
     };
+    let text = if is_switched_on(def, text) { "1" } else { text };
     (def.assign)(options, text, context).map_err(bad)?;
     if def.name == "ioengine" {
         check_engine(&options.ioengine.0, &given.origin)?;
     }
     Ok(Some(def))
+}
+
+/// Options that fio switches on by any number but 0 (`time_based=10` is in public job files).
+const SWITCHES: &[&str] = &[
+    "time_based",
+    "verify_only",
+    "exitall",
+    "exitall_on_error",
+    "stonewall",
+    "new_group",
+    "thread",
+    "group_reporting",
+    "zero_buffers",
+    "refill_buffers",
+    "norandommap",
+];
+
+fn is_switched_on(def: &OptionDef, text: &str) -> bool {
+    SWITCHES.contains(&def.name) && text.trim().parse::<u32>().is_ok_and(|number| number > 0)
 }
 
 fn unknown(given: &Given) -> JobError {

@@ -34,19 +34,23 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         reason: "each worker submits its own operations, and those in flight may overlap where the pattern lets them",
-        names: &["serialize_overlap=0", "io_submit_mode=inline"],
+        names: &["io_submit_mode=inline"],
     },
     Refusal {
         reason: "a job does not steer itself by what it measures; set rate, iodepth and runtime, and look at the recording",
         names: &["flow=0", "flow_id=0", "flow_sleep=0", "steadystate_check_interval"],
     },
     Refusal {
-        reason: "of flushes there are fsync, fdatasync, end_fsync, fsync_on_close and sync",
-        names: &["end_syncfs=0", "sync_file_range", "write_barrier=0"],
+        reason: "of flushes there are fsync, fdatasync, sync_file_range, end_fsync, fsync_on_close and sync",
+        names: &["end_syncfs=0", "write_barrier=0"],
     },
     Refusal {
         reason: "writes carry no flag beyond those of sync, direct, uncached and nowait",
-        names: &["write_hint=none", "atomic=0"],
+        names: &["write_hint=none"],
+    },
+    Refusal {
+        reason: "fio 3.33 refuses it, too: percentage_random is 100 less it, and each operation draws its direction anew",
+        names: &["percentage_sequential", "rwmixcycle"],
     },
     Refusal {
         reason: "the time before measuring is given by ramp_time; it is an option of fio later than 3.33",
@@ -59,25 +63,19 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "of logs there are those of write_lat_log, write_bw_log, write_iops_log, write_hist_log and write_iolog; everything else is in the recording: write one with -o DIR and query its tables",
         names: &[
-            "bwavgtime=500",
-            "iopsavgtime=500",
             "log_entries=1024",
             "log_window_value=average",
-            "log_max_value=0",
             "log_prio=0",
             "log_issue_time=0",
             "log_compression=0",
             "log_compression_cpus",
             "log_store_compressed=0",
-            "log_unix_epoch=0",
-            "log_alternate_epoch=0",
-            "log_alternate_epoch_clock_id",
             "job_start_clock_id",
         ],
     },
     Refusal {
         reason: "reports show every job, reads and writes apart, and bandwidth in units of 1024 and of 1000 beside each other",
-        names: &["stats=1", "unified_rw_reporting=none|0", "unit_base=0", "block_error_percentiles=0"],
+        names: &["stats=1", "unit_base=0", "block_error_percentiles=0"],
     },
     Refusal {
         reason: "each worker reads the clock itself; latency_sample times one operation in N, gtod_reduce none",
@@ -108,10 +106,6 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "fio's thp=1 makes the mapping private without saying so; write map_advice=hugepage, and map_share=private if that is meant",
         names: &["thp=0"],
-    },
-    Refusal {
-        reason: "a job file starts no other programs; use prepare and cleanup of an experiment's plan",
-        names: &["exec_prerun", "exec_postrun"],
     },
     Refusal { reason: "a profile is a workload built into fio; write a job", names: &["profile"] },
     Refusal {
@@ -171,8 +165,6 @@ const REFUSALS: &[Refusal] = &[
             "arguments",
             "grace_time",
             "std_redirect",
-            "donorname",
-            "inplace",
             "clustername",
             "rbdname",
             "pool",
@@ -187,7 +179,6 @@ const REFUSALS: &[Refusal] = &[
             "namenode",
             "hdfsdirectory",
             "chunk_size",
-            "stat_type",
             "http_host",
             "http_mode",
             "http_object_mode",
@@ -234,16 +225,24 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
+/// Options that fio 3.33 passes over with a word about it.
+const DEPRECATED: &[&str] = &["verifysort", "verifysort_nr", "flow_watermark"];
+
+/// Whether fio takes the option and passes over it.
+pub fn is_deprecated(name: &str) -> bool {
+    DEPRECATED.contains(&name)
+}
+
+/// The options that fio passes over, for the docs.
+pub fn deprecated() -> &'static [&'static str] {
+    DEPRECATED
+}
+
 /// Options of the program fio, not of a job.
 const PROGRAM_REFUSALS: &[Refusal] = &[
-    Refusal { reason: "of terse layouts there is version 3, fio's default", names: &["terse-version=3"] },
     Refusal {
         reason: "name the logs in the job: write_bw_log=, write_lat_log=, write_iops_log=",
-        names: &["bandwidth-log", "latency-log", "inflate-log"],
-    },
-    Refusal {
-        reason: "the report comes once, at the end or on SIGINT; the recording has every second (-o DIR, then show or query)",
-        names: &["status-interval"],
+        names: &["latency-log", "inflate-log"],
     },
     Refusal {
         reason: "pagelab runs jobs on the machine it is started on",
@@ -269,31 +268,16 @@ const PROGRAM_REFUSALS: &[Refusal] = &[
 
 const ENGINE_REFUSALS: &[Refusal] = &[
     Refusal {
-        reason: "of engines with operations in flight there are io_uring and libaio",
-        names: &["io_uring_cmd", "posixaio", "libblkio", "xnvme", "windowsaio", "solarisaio"],
+        reason: "of engines with operations in flight there are io_uring, libaio and posixaio",
+        names: &["io_uring_cmd", "libblkio", "xnvme", "windowsaio", "solarisaio"],
     },
     Refusal {
         reason: "it does not read or write a file or memory",
-        names: &[
-            "page_fault",
-            "cpuio",
-            "net",
-            "netsplice",
-            "exec",
-            "filecreate",
-            "filestat",
-            "filedelete",
-            "dircreate",
-            "dirstat",
-            "dirdelete",
-            "ftruncate",
-            "falloc",
-        ],
+        names: &["page_fault", "cpuio", "net", "netsplice", "exec", "dircreate", "dirstat", "dirdelete", "ftruncate"],
     },
     Refusal {
         reason: "it needs a library or device that pagelab does not speak to",
         names: &[
-            "splice",
             "sg",
             "gfapi",
             "gfapi_async",
@@ -308,7 +292,6 @@ const ENGINE_REFUSALS: &[Refusal] = &[
             "libcufile",
             "http",
             "nfs",
-            "e4defrag",
             "guasi",
             "external",
             "cpp_null",
@@ -346,11 +329,17 @@ fn entry(list: &'static [Refusal], name: &str) -> Option<(&'static Refusal, &'st
 
 /// Why pagelab does not have an option that fio has; `None` if fio does not have it either.
 pub fn option(name: &str) -> Option<&'static str> {
+    if is_deprecated(name) {
+        return Some("fio passes over it, and so does pagelab");
+    }
     entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)).map(|(refusal, _)| refusal.reason)
 }
 
 /// Whether an option that pagelab does not have is given the value that fio takes when nothing is said: it then asks for nothing.
 pub fn is_default(name: &str, value: Option<&str>) -> bool {
+    if is_deprecated(name) {
+        return true;
+    }
     let Some((_, entry)) = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)) else { return false };
     let value = value.unwrap_or("1").trim();
     defaults_of(entry).any(|default| {
@@ -370,7 +359,8 @@ pub fn engine(name: &str) -> Option<&'static str> {
 
 /// The names of all options that are refused.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    REFUSALS.iter().chain(PROGRAM_REFUSALS).flat_map(|refusal| refusal.names).map(|entry| name_of(entry))
+    let refused = REFUSALS.iter().chain(PROGRAM_REFUSALS).flat_map(|refusal| refusal.names);
+    refused.map(|entry| name_of(entry)).chain(DEPRECATED.iter().copied())
 }
 
 /// Every refused option with its reason, for the docs: (reason, entries).
@@ -407,13 +397,14 @@ mod tests {
         for (name, value, default) in [
             ("zonemode", Some("none"), true),
             ("zonemode", Some("strided"), false),
-            ("unified_rw_reporting", Some("0"), true),
+            ("block_error_percentiles", Some("0"), true),
+            ("verifysort", Some("1"), true),
             ("latency_window", Some("0s"), true),
             ("trim_percentage", Some("0%"), true),
             ("trim_percentage", Some("05"), false),
             ("stats", None, true),
             ("thp", None, false),
-            ("exec_prerun", Some("0"), false),
+            ("opendir", Some("0"), false),
             ("no_such_option", Some("0"), false),
         ] {
             // Of these some may have become options of pagelab's own.

@@ -78,6 +78,36 @@ impl OptionValue for Option<String> {
     }
 }
 
+/// Names separated by ':', which add up where the option is given more than once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NameList(
+    /// The list; `None` if there is none.
+    pub Option<String>,
+);
+
+impl std::ops::Deref for NameList {
+    type Target = Option<String>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl OptionValue for NameList {
+    const KIND: &'static str = "names, separated by ':'";
+    fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.0 = Some(match self.0.take() {
+            Some(before) => format!("{before}:{text}"),
+            None => text.to_owned(),
+        });
+        Ok(())
+    }
+}
+
 /// An amount of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -118,14 +148,15 @@ impl OptionValue for Option<Extent> {
     const KIND: &'static str = "size or percent";
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         let text = text.trim();
-        *self = Some(match text.strip_suffix('%') {
-            Some(number) => match units::count(number, context)? {
+        // fio takes the first of several signs: 100%% is how it is written where printf(3) or a batch file takes one away.
+        *self = Some(match text.ends_with('%') {
+            true => match units::count(text.trim_end_matches('%'), context)? {
                 percent @ 1..=100 => Extent::Percent(percent),
                 // As in fio: a share of nothing is nothing, or for a size as if it were not given.
                 0 => Extent::Bytes(0),
                 other => return Err(format!("{other}% is not between 0% and 100%")),
             },
-            None => Extent::Bytes(units::size(text, context)?),
+            false => Extent::Bytes(units::size(text, context)?),
         });
         Ok(())
     }
@@ -216,7 +247,12 @@ pub struct SecondsRange {
 impl OptionValue for SecondsRange {
     const KIND: &'static str = "time or range (s)";
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        let (low, high) = text.split_once([':', '-']).unwrap_or((text, text));
+        let mut parts = units::parts(text, &[':', '-']);
+        let low = parts.next().unwrap_or(text);
+        let high = parts.next().unwrap_or(low);
+        if let Some(third) = parts.next() {
+            return Err(format!("'{third}' is a third time; a range has two"));
+        }
         let low = units::time_ns(low, 1_000_000_000)?;
         let high = units::time_ns(high, 1_000_000_000)?;
         // fio swaps a range that is written the wrong way round.
@@ -257,7 +293,7 @@ impl<T> PerDirection<T> {
         context: ParseContext,
         one: fn(&mut T, &str, ParseContext) -> Result<(), String>,
     ) -> Result<(), String> {
-        self.assign_parts(text.split([',', '/']), context, one)
+        self.assign_parts(units::parts(text, &[',']), context, one)
     }
 
     /// Reads one, two or three values: for all directions, for reads and the rest, for reads, writes and trims.
@@ -538,6 +574,11 @@ mod tests {
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (65536, 65536, 65536));
         assert!(bs.assign("1,2,3,4", context).is_err());
         assert!(bs.assign("4k-8k", context).is_err());
+        bs.assign("(2*4k),(32k/2)", context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0), (8192, 16384));
+        // In fio a slash parts nothing: what is behind the first number is not read.
+        bs.assign("8k/4k", context).expect("valid");
+        assert_eq!((bs.read.0, bs.write.0), (8192, 8192));
     }
 
     #[test]
@@ -547,6 +588,8 @@ mod tests {
         assert_eq!(extent.and_then(|e| e.resolve(Some(4096))), Some(1024));
         assert_eq!(extent.and_then(|e| e.resolve(None)), None);
         assert!(extent.assign("101%", ParseContext::default()).is_err());
+        extent.assign("100%%", ParseContext::default()).expect("valid");
+        assert_eq!(extent, Some(Extent::Percent(100)));
         extent.assign("0%", ParseContext::default()).expect("valid");
         assert_eq!(extent.and_then(|e| e.resolve(None)), Some(0));
         assert_eq!(Extent::Percent(100).resolve(Some(u64::MAX)), Some(u64::MAX));
@@ -557,6 +600,9 @@ mod tests {
         let mut range = SecondsRange::default();
         range.assign("5-2", ParseContext::default()).expect("valid");
         assert_eq!((range.low_ns, range.high_ns), (2_000_000_000, 5_000_000_000));
+        range.assign("(3-1)-(2*3)", ParseContext::default()).expect("valid");
+        assert_eq!((range.low_ns, range.high_ns), (2_000_000_000, 6_000_000_000));
+        assert!(range.assign("1-2-3", ParseContext::default()).is_err());
     }
 
     #[test]

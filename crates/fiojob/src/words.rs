@@ -223,11 +223,65 @@ choice! {
 }
 
 choice! {
+    /// `unified_rw_reporting`: whether directions are reported apart.
+    UnifiedReporting {
+        None = "none" | "0": "apart",
+        Mixed = "mixed" | "1": "all together, as `mixed`",
+        Both = "both" | "2": "apart, and all together",
+    }
+}
+
+choice! {
+    /// `stat_type`: the call of `ioengine=filestat`.
+    StatType {
+        Stat = "stat": "stat(2)",
+        Lstat = "lstat": "lstat(2)",
+        Statx = "statx": "statx(2) of the path that realpath(3) finds",
+    }
+}
+
+/// `sync_file_range`: what is waited for and written, after how many writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SyncRange {
+    /// Flags of the call; 0 where the option is not given.
+    pub flags: u32,
+    /// Writes between two calls.
+    pub every: u64,
+}
+
+impl OptionValue for SyncRange {
+    const KIND: &'static str = "words[:int]";
+    const WORDS: &'static [(&'static str, &'static str)] = &[
+        ("wait_before", "SYNC_FILE_RANGE_WAIT_BEFORE"),
+        ("write", "SYNC_FILE_RANGE_WRITE"),
+        ("wait_after", "SYNC_FILE_RANGE_WAIT_AFTER"),
+    ];
+    fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
+        let (words, every) = crate::value::word_and_argument(text);
+        let every = every.map_or(Ok(1), |text| crate::units::count(text, context))?;
+        if every == 0 {
+            return Err("needed at least 1 write between two calls".to_owned());
+        }
+        let mut flags = 0;
+        for word in words.split(',').map(str::trim) {
+            flags |= match word {
+                "wait_before" => libc::SYNC_FILE_RANGE_WAIT_BEFORE,
+                "write" => libc::SYNC_FILE_RANGE_WRITE,
+                "wait_after" => libc::SYNC_FILE_RANGE_WAIT_AFTER,
+                _ => return Err(crate::value::not_one_of(word, &["wait_before", "write", "wait_after"])),
+            };
+        }
+        *self = Self { flags, every };
+        Ok(())
+    }
+}
+
+choice! {
     /// `clocksource`: where time stamps of operations come from.
     ClockSource {
         Auto = "auto": "the time stamp counter if it proves invariant and equal on all CPUs, else clock_gettime",
         Cpu = "cpu": "the time stamp counter; an error if it does not prove trustworthy",
-        ClockGettime = "clock_gettime": "clock_gettime(CLOCK_MONOTONIC)",
+        ClockGettime = "clock_gettime" | "gettimeofday": "clock_gettime(CLOCK_MONOTONIC), also for fio's gettimeofday, which counts in us and can be set back",
     }
 }
 

@@ -21,8 +21,12 @@ pub struct Given {
 /// One job: a name and every option with a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Its name.
+    /// Its name, which the report gives it: `name=`, else the section's.
     pub name: String,
+    /// The section that it stands in: what its files are called after, whatever `name=` says. Empty in workloads of older versions; see
+    /// [`JobSpec::section`].
+    #[serde(default)]
+    pub section: String,
     /// All options: given, inherited from `[global]`, or default.
     pub options: JobOptions,
     /// Those written in the job itself, in order.
@@ -38,6 +42,11 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// The section that it stands in.
+    pub fn section(&self) -> &str {
+        if self.section.is_empty() { &self.name } else { &self.section }
+    }
+
     /// Most operations in flight at once: 1 for engines that complete each before the next, whatever `iodepth` says.
     pub fn depth(&self) -> u64 {
         match engines::find(&self.options.ioengine.0) {
@@ -59,8 +68,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Keeps the jobs whose names are among `names` (fio's `--section`); the first of the rest needs to wait for no
-    /// other.
+    /// Keeps the jobs of the sections among `names` (fio's `--section`), or that are called so by `name=`; the first of the rest needs
+    /// to wait for no other.
     ///
     /// # Errors
     /// A name that no job has, with the nearest that one has.
@@ -68,12 +77,13 @@ impl Workload {
         if names.is_empty() {
             return Ok(());
         }
-        let has = |name: &&String| self.jobs.iter().any(|job| job.name == **name);
+        let is = |job: &JobSpec, name: &str| job.section() == name || job.name == name;
+        let has = |name: &&String| self.jobs.iter().any(|job| is(job, name));
         if let Some(missing) = names.iter().find(|name| !has(name)) {
-            let hint = pagelab_vocab::nearest::hint_for(missing, self.jobs.iter().map(|job| job.name.as_str()));
+            let hint = pagelab_vocab::nearest::hint_for(missing, self.jobs.iter().map(JobSpec::section));
             return Err(format!("--section={missing}: no job has that name{hint}"));
         }
-        self.jobs.retain(|job| names.contains(&job.name));
+        self.jobs.retain(|job| names.iter().any(|name| is(job, name)));
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::output::Layouts;
 use crate::safety;
 
 /// When to show the status line.
@@ -36,7 +38,8 @@ impl Status {
 /// How to run a workload. Nothing here can be set from a job file.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// Targets that jobs may write although pagelab did not create them, each named by the user.
+    /// Files and devices that jobs may write although pagelab did not create them, each named by the user; of files also folders and
+    /// patterns (see [`safety`]).
     pub allow_write: Vec<PathBuf>,
     /// Refuse every job that would change anything on disk.
     pub readonly: bool,
@@ -44,6 +47,14 @@ pub struct Control {
     pub go_fd: Option<RawFd>,
     /// Whether to tell on standard error how far the run is.
     pub status: Status,
+    /// Write the bandwidth of all workers together to logs in the working directory.
+    pub bandwidth_log: bool,
+    /// How reports of what was measured so far are printed.
+    pub layouts: Layouts,
+    /// The time between two of them. Without it only SIGUSR1 asks for one.
+    pub status_interval: Option<Duration>,
+    /// The file that they are added to; `None` for standard output.
+    pub so_far_to: Option<PathBuf>,
     /// Let SIGINT and SIGTERM end the work early, with a report; a second one ends the process.
     pub handle_signals: bool,
     /// Kill workers when the process that started this one ends.
@@ -59,6 +70,10 @@ impl Default for Control {
             readonly: false,
             status: Status::default(),
             go_fd: None,
+            bandwidth_log: false,
+            layouts: Layouts::default(),
+            status_interval: None,
+            so_far_to: None,
             handle_signals: false,
             die_with_parent: false,
             state_dir: safety::default_state_dir(),

@@ -78,13 +78,13 @@ impl DiskWatch {
     }
 
     /// Their statistics since.
-    pub(crate) fn end(self) -> Vec<DiskUse> {
+    pub(crate) fn so_far(&self) -> Vec<DiskUse> {
         let elapsed_ms = self.begun.elapsed().as_secs_f64() * 1e3;
-        let since = |(name, directory, before): (String, PathBuf, Counters)| {
-            let after = Counters::read(&directory)?;
-            Some(difference(name, before, after, elapsed_ms))
+        let since = |(name, directory, before): &(String, PathBuf, Counters)| {
+            let after = Counters::read(directory)?;
+            Some(difference(name.clone(), *before, after, elapsed_ms))
         };
-        self.disks.into_iter().filter_map(since).collect()
+        self.disks.iter().filter_map(since).collect()
     }
 }
 

@@ -18,6 +18,9 @@ pub enum LoadError {
         /// The obstacle found there, and how to allow it.
         reason: String,
     },
+    /// The same for several files, each with its reason; the user can allow all at once.
+    #[error("{} files are refused:{}", .0.len(), listed(.0))]
+    RefusedAll(Vec<(PathBuf, String)>),
     /// The job asks for something that this file, device or directory cannot give.
     #[error("job '{job}': {reason}")]
     Target {
@@ -65,7 +68,35 @@ pub enum LoadError {
     Protocol(String),
 }
 
+/// Most refused files that are listed with their reasons.
+const MAX_LISTED: usize = 20;
+
+fn listed(refused: &[(PathBuf, String)]) -> String {
+    let mut text: String =
+        refused.iter().take(MAX_LISTED).map(|(path, reason)| format!("\n  {}: {reason}", path.display())).collect();
+    if refused.len() > MAX_LISTED {
+        text += &format!("\n  and {} more", refused.len() - MAX_LISTED);
+    }
+    let allowable: Vec<&PathBuf> =
+        refused.iter().filter(|(_, reason)| reason.contains("--allow-write")).map(|(path, _)| path).collect();
+    if allowable.is_empty() {
+        return text;
+    }
+    let all: Vec<String> =
+        allowable.iter().take(MAX_LISTED).map(|path| format!("--allow-write {}", path.display())).collect();
+    text += &format!("\nall at once: {}", all.join(" "));
+    text + "\n(--allow-write also takes a folder, for the files in it, or a pattern in quotes; devices have to be named themselves)"
+}
+
 impl LoadError {
+    /// One error for all refusals; `None` if there is none.
+    pub(crate) fn of_refusals(mut refused: Vec<(PathBuf, String)>) -> Option<Self> {
+        match refused.len() {
+            0 | 1 => refused.pop().map(|(path, reason)| Self::Refused { path, reason }),
+            _ => Some(Self::RefusedAll(refused)),
+        }
+    }
+
     /// A failed system call, with the action it was part of.
     pub fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::System { what: what.into(), source: source.into() }
@@ -74,7 +105,7 @@ impl LoadError {
     /// Exit status by the table of the command line: 2 the input is wrong, 3 the host cannot do it.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Self::Job(_) | Self::Refused { .. } | Self::Target { .. } | Self::Protocol(_) => 2,
+            Self::Job(_) | Self::Refused { .. } | Self::RefusedAll(_) | Self::Target { .. } | Self::Protocol(_) => 2,
             Self::Host { .. } | Self::System { .. } => 3,
             Self::NotReady { exit_status, .. } => *exit_status,
             Self::Interrupted { signal } => u8::try_from(128 + signal).unwrap_or(u8::MAX),

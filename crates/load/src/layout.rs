@@ -1,8 +1,9 @@
 //! Making targets ready before the first job starts: created, allocated, filled; and removed again where the job says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pagelab_fiojob::words::Fallocate;
@@ -13,7 +14,7 @@ use crate::buffer::Contents;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::hugetlb::{self, Resort};
-use crate::plan::{Plan, TargetPlan};
+use crate::plan::{Plan, TargetPlan, WorkerPlan, outputs};
 use crate::safety::{self, Allowed, Claims, Ownership, Permit, REPLACED, TargetKind, Unopened};
 
 /// How much is written at once when a file is filled.
@@ -24,6 +25,8 @@ const FILL_BYTES: usize = 1 << 20;
 pub(crate) struct Prepared {
     /// Files created now.
     pub created: Vec<PathBuf>,
+    /// Folders made for them, each after the one that it lies in.
+    pub folders: Vec<PathBuf>,
     /// Files to remove at the end, if they are pagelab's.
     pub unlink: Vec<PathBuf>,
     /// Files of jobs with `unlink=1` that have no name, by the name that they would have, and what keeps them.
@@ -51,20 +54,35 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, LoadError> {
     let ownership = Ownership::new(&control.state_dir);
     let mut prepared = Prepared::default();
+    // All that may not be written is said at once.
+    let mut refused = Vec::new();
     for target in &plan.targets {
         let job = job_of(workload, target)?;
-        let Some(allowed) = check(target, job, control, &ownership, &mut prepared.claims)? else { continue };
+        let allowed = match check(target, job, control, &ownership, &mut prepared.claims) {
+            Ok(Some(allowed)) => allowed,
+            Ok(None) => continue,
+            Err(LoadError::Refused { path, reason }) => {
+                refused.push((path, reason));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         prepared.permits.insert(target.path.clone(), allowed.permit);
         if let Some(what) = allowed.holds {
             let path = target.path.display();
             prepared.warnings.push(format!("{path} held {what}; it was named with --allow-write and written over"));
         }
     }
+    refused.extend(refused_outputs(plan, workload, control, &ownership)?);
+    if let Some(error) = LoadError::of_refusals(refused) {
+        return Err(error);
+    }
     for target in &plan.targets {
         let job = job_of(workload, target)?;
-        let result = make(target, job, &ownership, &mut prepared, stop);
+        let result = make_folders(target, job, &mut prepared.folders)
+            .and_then(|()| make(target, job, &ownership, &mut prepared, stop));
         if let Err(error) = result {
-            discard(&prepared.created, control);
+            discard(&prepared, control);
             return Err(error);
         }
         let nameless = prepared.nameless.iter().any(|(path, _)| *path == target.path);
@@ -75,12 +93,58 @@ pub(crate) fn prepare(
     Ok(prepared)
 }
 
-/// Removes files created for a run that did not come about.
-pub(crate) fn discard(created: &[PathBuf], control: &Control) {
+/// Files beside the targets, such as logs, that exist and may not be written.
+fn refused_outputs(
+    plan: &Plan,
+    workload: &Workload,
+    control: &Control,
+    ownership: &Ownership<'_>,
+) -> Result<Vec<(PathBuf, String)>, LoadError> {
+    let of_worker = |worker: &WorkerPlan| {
+        let job = workload.jobs.get(worker.job);
+        job.map_or_else(Vec::new, |job| outputs::of_worker(job, worker.index, worker.clone))
+    };
+    let mut all: BTreeSet<PathBuf> = plan.workers.iter().flat_map(of_worker).collect();
+    if control.bandwidth_log {
+        all.extend(outputs::AGGREGATES.map(PathBuf::from));
+    }
+    let mut refused = Vec::new();
+    for path in all.into_iter().filter(|path| path.symlink_metadata().is_ok()) {
+        match safety::may_write(&path, &control.allow_write, ownership, &mut Claims::default()) {
+            Ok(_) => {}
+            Err(LoadError::Refused { path, reason }) => refused.push((path, reason)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(refused)
+}
+
+/// Makes the folders above a target that is to be made, as fio does.
+fn make_folders(target: &TargetPlan, job: &JobSpec, made: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    if target.kind != TargetKind::Missing {
+        return Ok(());
+    }
+    let above = safety::directory_of(&target.path).ancestors();
+    let missing: Vec<&Path> = above.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+    for folder in missing.into_iter().rev() {
+        std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(|error| {
+            LoadError::system(format!("job '{}': making the folder {}", job.name, folder.display()), error)
+        })?;
+        made.push(folder.to_path_buf());
+    }
+    Ok(())
+}
+
+/// Removes files and folders created for a run that did not come about.
+pub(crate) fn discard(prepared: &Prepared, control: &Control) {
     let ownership = Ownership::new(&control.state_dir);
-    for path in created {
+    for path in &prepared.created {
         // This process created it moments ago; if it is gone already, all the better.
         let _ = ownership.remove(path);
+    }
+    for folder in prepared.folders.iter().rev() {
+        // Only if nothing is in it.
+        let _ = std::fs::remove_dir(folder);
     }
 }
 
@@ -148,7 +212,7 @@ fn make(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
     let there = match target.kind {
-        TargetKind::BlockDevice { .. } | TargetKind::DaxDevice { .. } => return Ok(()),
+        TargetKind::BlockDevice { .. } | TargetKind::DaxDevice { .. } | TargetKind::Bottomless => return Ok(()),
         TargetKind::File { bytes } => bytes,
         TargetKind::Missing => 0,
     };

@@ -16,7 +16,13 @@
 //! verifying, which [`verify`] adds around them.
 //!
 //! [`run_workload`] belongs into a process of its own, because it forks and handles signals: the binary's hidden command `__load`
-//! is [`process::main`].
+//! is [`process::main`]. Where nothing is recorded its caller is [`front::run`].
+//!
+//! # While it runs
+//! SIGUSR1, and `--status-interval`, print a report of what was measured so far, and the work goes on: workers are asked through the
+//! page that they share with the supervisor, answer between two operations, and a worker in the middle of a long one is not waited
+//! for. SIGINT and SIGTERM end the work with its report. Each worker process has a session of its own, as fio's have, so that
+//! sched_autogroup gives it a share of the CPUs of its own; it dies with its supervisor.
 //!
 //! # What is measured
 //! `report.window` is the measured window in nanoseconds of `CLOCK_MONOTONIC` (the clock of BPF probes): it leaves out layout, ramp and
@@ -38,7 +44,10 @@
 //! - Trims (`BLKDISCARD`) need a block device, which is looked at before the start; `direct=1` holds for the writes of `trimwrite`, which fio
 //!   opens without; random ones with an `offset` write the block that was trimmed, where fio 3.33 counts the offset twice.
 //! - `libpmem` works on files without direct access too: MAP_SYNC is then refused, msync(2) makes writes durable, and the report says so.
-//! - Options that have no effect are named in the report, and what pagelab does not have is refused.
+//! - Of `sync_file_range` as of flushes: what is under way is completed before. `filecreate`, `filestat` and `filedelete` count one
+//!   operation for each file, and `filedelete` removes files that pagelab made, and others only if they are named.
+//! - Options that have no effect are named in the report's warnings, and what pagelab does not have is refused.
+//! - A job of `trimwrite` whose time is over writes the block that it has trimmed; fio 3.33 leaves it trimmed.
 //!
 //! # Identities that hold, and are tested
 //! In each direction, when every operation is timed: number of latencies = operations; operations x block size = bytes (with
@@ -58,6 +67,7 @@ pub mod disks;
 pub mod engines;
 pub mod error;
 pub mod fault;
+pub mod front;
 pub mod histogram;
 pub mod hugetlb;
 mod layout;

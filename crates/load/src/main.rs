@@ -3,18 +3,19 @@
 //! Tests and benchmarks use it, because it starts as fast as fio does; users have `pagelab run`. The work is done by a second
 //! process of the same program, as in a recorded run.
 //!
-//! `pagelab-load [--output-format=normal|json|json+|terse|report] [--allow-write=PATH] [--readonly] [--eta=auto|always|never] JOB.fio... | --name=x --rw=read ...`
+//! `pagelab-load [--output-format=normal|json|json+|terse|report] [--terse-version=N] [--status-interval=SECONDS] [--allow-write=PATH]
+//! [--readonly] [--eta=auto|always|never] JOB.fio... | --name=x --rw=read ...`
 
-use std::ffi::OsString;
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use pagelab_fiojob::parse_args;
 use pagelab_load::control::Status;
-use pagelab_load::output::{self, Format};
-use pagelab_load::{Control, JobReport, LoadError, process, worker};
+use pagelab_load::front::{self, Ended, Intervals};
+use pagelab_load::output::{self, Format, TerseVersion};
+use pagelab_load::{Control, JobReport, LoadError, process};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
@@ -31,8 +32,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes its own options out of the arguments, runs the rest, prints.
-fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
+/// What was asked for.
+struct Asked {
+    control: Control,
+    /// Print the report with everything that was measured, and not one of fio's layouts.
+    whole_report: bool,
+    job: Vec<String>,
+}
+
+/// Takes its own options out of the arguments; the rest is the job's.
+fn read(arguments: Vec<String>) -> Result<Asked, LoadError> {
+    let wrong = |reason: String| LoadError::Protocol(reason);
     let mut control = Control::default();
     let mut format = "normal".to_owned();
     let mut job = Vec::new();
@@ -42,61 +52,58 @@ fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
         } else if let Some(path) = argument.strip_prefix("--allow-write=") {
             control.allow_write.push(PathBuf::from(path));
         } else if let Some(word) = argument.strip_prefix("--eta=") {
-            control.status = Status::from_word(word)
-                .ok_or_else(|| LoadError::Protocol(format!("--eta={word}: needed never, auto or always")))?;
+            control.status =
+                Status::from_word(word).ok_or_else(|| wrong(format!("--eta={word}: needed never, auto or always")))?;
+        } else if let Some(word) = argument.strip_prefix("--terse-version=") {
+            control.layouts.terse_version =
+                TerseVersion::from_word(word).ok_or_else(|| wrong(format!("--terse-version={word}: needed 2 to 5")))?;
+        } else if let Some(word) = argument.strip_prefix("--status-interval=") {
+            let every = word.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            control.status_interval =
+                Some(every.ok_or_else(|| wrong(format!("--status-interval={word}: needed seconds")))?);
         } else if argument == "--readonly" {
             control.readonly = true;
+        } else if argument == "--bandwidth-log" {
+            control.bandwidth_log = true;
         } else {
             job.push(argument);
         }
     }
-    let workload = parse_args(&job)?;
-    let workload = serde_json::to_vec(&workload).map_err(|error| LoadError::Protocol(error.to_string()))?;
-    let report = match run(&workload, &control)? {
-        Ok(report) => report,
-        Err(status) => return Ok(ExitCode::from(status)),
-    };
-    let text = if format == "report" {
-        serde_json::to_string_pretty(&report)
-    } else {
+    let whole_report = format == "report";
+    if !whole_report {
         let wrong = |reason: String| LoadError::Protocol(format!("--output-format={format}: {reason}"));
-        output::render(&report, &Format::list(&format).map_err(wrong)?)
-    };
-    let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| LoadError::system("writing the result", error))?;
-    Ok(match (report.succeeded(), report.only_mismatched()) {
-        (true, _) => ExitCode::SUCCESS,
-        (false, true) => ExitCode::from(1),
-        (false, false) => ExitCode::from(3),
-    })
+        control.layouts.formats = Format::list(&format).map_err(wrong)?;
+    }
+    Ok(Asked { control, whole_report, job })
 }
 
-/// Runs the load process; gives its report, or its exit status if it gave none.
-fn run(workload: &[u8], control: &Control) -> Result<Result<JobReport, u8>, LoadError> {
-    let system = |what: &'static str| move |error: std::io::Error| LoadError::system(what, error);
-    let (reader, writer) = std::io::pipe().map_err(system("making a pipe"))?;
-    let program = std::env::current_exe().map_err(system("finding this program"))?;
-    // The descriptor keeps its number in the child; only there it must survive exec.
-    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
-        .map_err(|error| LoadError::system("passing a pipe on", error))?;
-    let arguments: Vec<OsString> = process::arguments(control, writer.as_raw_fd());
-    let mut child = Command::new(program)
-        .arg("__load")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(system("starting the load process"))?;
-    drop(writer);
-    if let Some(mut stdin) = child.stdin.take() {
-        // A child that ends early closes the pipe; its exit status tells why.
-        let _ = stdin.write_all(workload);
+/// Runs the job and prints its report.
+fn front(arguments: Vec<String>) -> Result<ExitCode, LoadError> {
+    let Asked { control, whole_report, job } = read(arguments)?;
+    let workload = parse_args(&job)?;
+    let program = std::env::current_exe().map_err(|error| LoadError::system("finding this program", error))?;
+    let intervals = if whole_report { Intervals::Keep } else { Intervals::Drop };
+    let report = match front::run(&program, &workload, &control, intervals)? {
+        Ended::Report(report) => report,
+        Ended::Refused(status) => return Ok(ExitCode::from(status)),
+    };
+    let text =
+        if whole_report { serde_json::to_string_pretty(&report) } else { output::render(&report, &control.layouts) };
+    let text = text.map_err(|error| LoadError::Protocol(error.to_string()))?;
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| LoadError::system("writing the result", error))?;
+    for warning in &report.warnings {
+        // Standard error may be closed; the result is what was asked for.
+        let _ = writeln!(std::io::stderr(), "pagelab-load: warning: {warning}");
     }
-    let report = worker::read_report(reader);
-    let status = child.wait().map_err(system("waiting for the load process"))?;
-    match status.code() {
-        // Jobs that failed are in the report.
-        Some(0 | 1) => report.map(Ok),
-        Some(code) => Ok(Err(u8::try_from(code).unwrap_or(3))),
-        None => Err(LoadError::Protocol("the load process was killed".to_owned())),
+    Ok(status(&report))
+}
+
+/// As fio for a run that a signal cut short; else 1 where only contents are wrong, 3 where something failed.
+fn status(report: &JobReport) -> ExitCode {
+    match (report.interrupted_by, report.succeeded(), report.only_mismatched()) {
+        (Some(_), _, _) => ExitCode::from(front::INTERRUPTED),
+        (None, true, _) => ExitCode::SUCCESS,
+        (None, false, true) => ExitCode::from(1),
+        (None, false, false) => ExitCode::from(3),
     }
 }

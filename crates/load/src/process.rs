@@ -11,11 +11,13 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use pagelab_fiojob::Workload;
 
 use crate::control::{Control, Status};
 use crate::error::LoadError;
+use crate::output::{Format, TerseVersion};
 use crate::run::run_workload;
 use crate::worker::told;
 
@@ -29,12 +31,21 @@ pub fn arguments(control: &Control, report_fd: RawFd) -> Vec<OsString> {
     if control.readonly {
         arguments.push("--readonly".into());
     }
+    if control.bandwidth_log {
+        arguments.push("--bandwidth-log".into());
+    }
     arguments.push(format!("--eta={}", control.status.word()).into());
     let with_path = |name: &str, path: &PathBuf| {
         let mut argument = OsString::from(name);
         argument.push(path);
         argument
     };
+    arguments.push(format!("--layouts={}", control.layouts.list()).into());
+    arguments.push(format!("--terse-version={}", control.layouts.terse_version.word()).into());
+    if let Some(every) = control.status_interval {
+        arguments.push(format!("--status-interval-ns={}", every.as_nanos()).into());
+    }
+    arguments.extend(control.so_far_to.iter().map(|path| with_path("--so-far-to=", path)));
     arguments.push(with_path("--state-dir=", &control.state_dir));
     arguments.extend(control.allow_write.iter().map(|path| with_path("--allow-write=", path)));
     arguments
@@ -59,10 +70,23 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Control, RawFd), 
             control.state_dir = path(value);
         } else if let Some(value) = value_of("--allow-write=") {
             control.allow_write.push(path(value));
+        } else if let Some(value) = value_of("--so-far-to=") {
+            control.so_far_to = Some(path(value));
+        } else if let Some(value) = value_of("--layouts=") {
+            let formats = std::str::from_utf8(value).ok().map(Format::list);
+            control.layouts.formats = formats.and_then(Result::ok).unwrap_or_default();
+        } else if let Some(value) = value_of("--terse-version=") {
+            let version = std::str::from_utf8(value).ok().and_then(TerseVersion::from_word);
+            control.layouts.terse_version = version.unwrap_or_default();
+        } else if let Some(value) = value_of("--status-interval-ns=") {
+            let ns = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            control.status_interval = ns.map(Duration::from_nanos);
         } else if let Some(value) = value_of("--eta=") {
             control.status = std::str::from_utf8(value).ok().and_then(Status::from_word).unwrap_or_default();
         } else if bytes == b"--readonly" {
             control.readonly = true;
+        } else if bytes == b"--bandwidth-log" {
+            control.bandwidth_log = true;
         } else {
             return Err(LoadError::Protocol(format!("unknown argument {}", argument.display())));
         }
@@ -129,15 +153,20 @@ fn die_with_caller(report: &File) -> Result<(), LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Layouts;
 
     #[test]
     fn arguments_are_read_back() {
         let control = Control {
             allow_write: vec!["/dev/loop7".into(), "/tmp/a b".into()],
             readonly: true,
+            bandwidth_log: true,
             status: Status::Always,
             go_fd: Some(5),
             state_dir: "/s".into(),
+            layouts: Layouts { formats: vec![Format::JsonPlus, Format::Terse], terse_version: TerseVersion::V5 },
+            status_interval: Some(Duration::from_millis(1500)),
+            so_far_to: Some("/x y".into()),
             ..Control::default()
         };
         let (read, fd) = parse(arguments(&control, 6).into_iter()).expect("valid");
@@ -145,7 +174,11 @@ mod tests {
             (read.allow_write, read.readonly, read.status, read.go_fd, read.state_dir, fd),
             (control.allow_write, true, Status::Always, Some(5), control.state_dir, 6)
         );
-        assert!(read.handle_signals && read.die_with_parent);
+        assert_eq!(
+            (read.layouts, read.status_interval, read.so_far_to),
+            (control.layouts, control.status_interval, control.so_far_to)
+        );
+        assert!(read.handle_signals && read.die_with_parent && read.bandwidth_log);
         assert!(parse(std::iter::empty()).is_err());
         assert!(parse([OsString::from("--what")].into_iter()).is_err());
         assert!(parse([OsString::from("--report-fd=x")].into_iter()).is_err());

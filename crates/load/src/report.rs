@@ -134,6 +134,10 @@ pub struct DirectionResult {
     pub operations: u64,
     /// Bytes transferred.
     pub bytes: u64,
+    /// How long this direction was at work, ns: the measured window, but for jobs that verify what they wrote, which write and read in
+    /// turn. Of several workers the longest. 0 if nothing was done.
+    #[serde(default)]
+    pub runtime_ns: u64,
     /// Operations that failed and that the job went on after; they are in no other figure.
     #[serde(default)]
     pub errors: u64,
@@ -159,6 +163,7 @@ impl DirectionResult {
     pub fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
+        self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
         self.errors += other.errors;
         self.short_operations += other.short_operations;
         self.clat.merge(&other.clat);
@@ -367,7 +372,14 @@ pub struct WorkerReport {
     pub steady: Option<SteadyReport>,
     /// Passes over the region that were begun.
     pub passes: u64,
-    /// Error number of the first operation that failed and that the job went on after; null if there is none.
+    /// Blocks that verifying found wrong and that the job went on after.
+    #[serde(default)]
+    pub forgiven_mismatches: u64,
+    /// The operation that ended it early is an error of those that `continue_on_error` counts.
+    #[serde(default)]
+    pub fatal_error_counts: bool,
+    /// Error number of the first operation that failed and that the job went on after, `EILSEQ` if it was a block with other contents
+    /// than written; null if there is none.
     #[serde(default)]
     pub first_error: Option<i32>,
     /// Why it ended early; null if it did not.
@@ -404,6 +416,17 @@ impl WorkerReport {
         self.read.errors + self.write.errors + self.trim.errors
     }
 
+    /// The errors of jobs that go on after some, as fio counts them: failed operations, blocks with other contents than written if
+    /// the job goes on after them, and the error that it did not go on after.
+    pub fn total_errors(&self) -> u64 {
+        self.errors() + self.forgiven_mismatches + u64::from(self.fatal_error_counts)
+    }
+
+    /// The error number of the whole job: why it ended early, else the first error that it went on after; 0 for none.
+    pub fn error(&self) -> i32 {
+        self.failure.as_ref().map(|failure| failure.errno).or(self.first_error).unwrap_or(0)
+    }
+
     /// Blocks that verifying found wrong.
     pub fn mismatches(&self) -> u64 {
         self.verify.as_ref().map_or(0, |verify| verify.mismatches)
@@ -425,6 +448,8 @@ impl WorkerReport {
             self.steady.clone_from(&other.steady);
         }
         self.passes += other.passes;
+        self.forgiven_mismatches += other.forgiven_mismatches;
+        self.fatal_error_counts |= other.fatal_error_counts;
         self.first_error = self.first_error.or(other.first_error);
         self.window = match (self.window, other.window) {
             (Some(a), Some(b)) => Some(a.hull(b)),
@@ -480,6 +505,12 @@ pub struct JobReport {
     pub warnings: Vec<String>,
     /// The signal that ended the run early; null if none did.
     pub interrupted_by: Option<i32>,
+    /// The heading of fio's text was printed with a report of what was measured before.
+    #[serde(default)]
+    pub heading_printed: bool,
+    /// In a report of what was measured so far: seconds until the run ends. Null when it has ended.
+    #[serde(default)]
+    pub eta_s: Option<u64>,
 }
 
 impl JobReport {

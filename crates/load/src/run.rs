@@ -1,16 +1,19 @@
 //! Running a workload in this process: plan, prepare, work, report.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use pagelab_fiojob::Workload;
 use pagelab_fiojob::value::Choice as _;
+use pagelab_vocab::terminal::{Allow, Escaping};
 use rustix::process::Signal;
 
-use crate::clock::{Clock, Clocks, monotonic_ns, realtime_ns};
+use crate::clock::{Clock, ClockReport, Clocks, monotonic_ns, realtime_ns};
 use crate::control::Control;
-use crate::disks::DiskWatch;
+use crate::disks::{DiskUse, DiskWatch};
 use crate::error::LoadError;
 use crate::layout;
+use crate::output::{self, Format};
 use crate::plan::{self, TargetPlan};
 use crate::replay;
 use crate::report::{JobReport, Window, WorkerReport};
@@ -18,7 +21,7 @@ use crate::safety;
 use crate::segments;
 use crate::shared::Shared;
 use crate::signals;
-use crate::worker::spawn::{self, Crew};
+use crate::worker::spawn::{self, Crew, Listeners};
 
 /// Version of the report's format.
 const REPORT_FORMAT: u32 = 1;
@@ -40,11 +43,9 @@ pub fn run_workload(
     if control.readonly {
         must_not_write(workload)?;
     }
-    let started_realtime_ns = realtime_ns();
-    let start_ns = monotonic_ns();
-    let (workload, replays) = replay::read(workload)?;
-    let workload = &workload;
-    let mut plan = plan::plan_with(workload, &replays, &|path, job| safety::inspect(path, job))?;
+    let started = Started { realtime_ns: realtime_ns(), ns: monotonic_ns() };
+    let (workload, replays) = &replay::read(workload)?;
+    let mut plan = plan::plan_with(workload, replays, &|path, job| safety::inspect(path, job))?;
     let clocks = Clocks::measure(Path::new("/"));
     let per_job: Vec<Clock> =
         workload.jobs.iter().map(|job| clocks.choose(job.options.clocksource)).collect::<Result<_, _>>()?;
@@ -60,45 +61,130 @@ pub fn run_workload(
         clocks: &per_job,
         shared: &shared,
         state_dir: &control.state_dir,
+        allow_write: &control.allow_write,
         status: control.status,
+        bandwidth_log: control.bandwidth_log,
+        status_interval: control.status_interval,
     };
     let wanted = |target: &&TargetPlan| workload.jobs.get(target.job).is_some_and(|job| job.options.disk_util);
     let disks =
         DiskWatch::begin(Path::new("/"), plan.targets.iter().filter(wanted).map(|target| target.path.as_path()));
-    let results = match spawn::run(&crew, tell) {
+    let assemble = |workers: Vec<WorkerReport>| {
+        let clock = clocks.report(workload.jobs.first().map_or_else(Default::default, |job| job.options.clocksource));
+        assemble(workload, &plan, started, workers, disks.so_far(), clock)
+    };
+    let mut printed = Printed::default();
+    let mut so_far = |workers| printed.print(assemble(workers), control);
+    let mut listeners = Listeners { line: tell, so_far: &mut so_far };
+    let results = match spawn::run(&crew, &mut listeners) {
         Ok(results) => results,
         Err(error) => {
-            layout::discard(&prepared.created, control);
+            layout::discard(&prepared, control);
             return Err(error);
         }
     };
-    let disks = disks.end();
+    let mut report = assemble(results.into_iter().map(|result| result.report).collect());
     drop(handling);
-    let mut warnings = workload.warnings.clone();
-    warnings.extend(refusals);
+    (report.heading_printed, report.interrupted_by) = (printed.heading, shared.signal());
+    let warnings = &mut report.warnings;
+    warnings.clone_from(&workload.warnings);
+    warnings.extend(commands_run(workload).into_iter().chain(refusals));
     warnings.extend(plan.warnings.iter().cloned());
     warnings.extend(prepared.warnings.iter().cloned());
     warnings.extend(layout::unlink(&prepared, control));
-    let workers: Vec<WorkerReport> = results.into_iter().map(|result| result.report).collect();
-    let window = workers.iter().filter_map(|worker| worker.window).reduce(Window::hull);
-    let clock = clocks.report(workload.jobs.first().map_or_else(Default::default, |job| job.options.clocksource));
-    warn(workload, &workers, &clock, &mut warnings);
-    Ok(JobReport {
+    warn(workload, &report.workers, &report.clock, warnings);
+    Ok(report)
+}
+
+/// When a run began.
+#[derive(Clone, Copy)]
+struct Started {
+    realtime_ns: u64,
+    ns: u64,
+}
+
+/// The report of these workers, until now and without warnings.
+fn assemble(
+    workload: &Workload,
+    plan: &plan::Plan,
+    started: Started,
+    workers: Vec<WorkerReport>,
+    disks: Vec<DiskUse>,
+    clock: ClockReport,
+) -> JobReport {
+    JobReport {
         format: REPORT_FORMAT,
         pagelab_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_realtime_ns,
-        run: Window { start_ns, end_ns: monotonic_ns() },
-        window,
+        started_realtime_ns: started.realtime_ns,
+        run: Window { start_ns: started.ns, end_ns: monotonic_ns() },
+        window: workers.iter().filter_map(|worker| worker.window).reduce(Window::hull),
         operations: workers.iter().map(WorkerReport::operations).sum(),
         bytes: workers.iter().map(WorkerReport::bytes).sum(),
         disks,
         clock,
-        seeds: plan.seeds,
+        seeds: plan.seeds.clone(),
         workload: workload.clone(),
         workers,
-        warnings,
-        interrupted_by: shared.signal(),
-    })
+        warnings: Vec::new(),
+        interrupted_by: None,
+        heading_printed: false,
+        eta_s: None,
+    }
+}
+
+/// Reports printed while the work goes on.
+#[derive(Default)]
+struct Printed {
+    /// The heading of the text is printed, which comes once.
+    heading: bool,
+}
+
+impl Printed {
+    /// Prints a report of what was measured so far where the caller wants it.
+    fn print(&mut self, mut report: JobReport, control: &Control) {
+        report.heading_printed = self.heading;
+        report.eta_s = Some(eta_s(&report));
+        self.heading |= control.layouts.formats.contains(&Format::Normal);
+        let Ok(text) = output::render(&report, &control.layouts) else { return };
+        let written = match &control.so_far_to {
+            Some(path) => {
+                std::fs::File::options().append(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()))
+            }
+            None => {
+                // Names in it were chosen by whoever wrote the job.
+                let mut out = Escaping::new(std::io::stdout().lock(), Allow::Lines);
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+        };
+        if let Err(error) = written {
+            // The work is worth more than this report of it.
+            let _ = writeln!(std::io::stderr(), "pagelab: warning: a report of the run so far is lost: {error}");
+        }
+    }
+}
+
+/// Seconds until the last job ends, as far as runtimes tell; of jobs without one fio says as much.
+fn eta_s(report: &JobReport) -> u64 {
+    const UNKNOWN: u64 = i32::MAX.unsigned_abs() as u64;
+    let left = |worker: &WorkerReport| {
+        let runtime_ns = report.workload.jobs.get(worker.job)?.options.runtime.0;
+        let gone_ns = report.run.end_ns.saturating_sub(worker.window?.start_ns);
+        (runtime_ns > 0).then(|| runtime_ns.saturating_sub(gone_ns).div_ceil(1_000_000_000))
+    };
+    report.workers.iter().map(|worker| left(worker).unwrap_or(UNKNOWN)).max().unwrap_or(UNKNOWN)
+}
+
+/// The commands of the job files that were run, for the report and the recording.
+fn commands_run(workload: &Workload) -> Vec<String> {
+    let mut said = Vec::new();
+    for job in &workload.jobs {
+        for (when, command) in [("prerun", &job.options.exec_prerun), ("postrun", &job.options.exec_postrun)] {
+            if let Some(command) = command {
+                said.push(format!("job '{0}': exec_{when}={command}: what it printed is in {0}.{when}.txt", job.name));
+            }
+        }
+    }
+    said
 }
 
 /// Refuses a workload with a job that writes, as fio's `--readonly` does.

@@ -4,7 +4,9 @@
 //! attribute `user.pagelab` on the file itself: it moves with the file, vanishes with it, and a copy made without attributes is not
 //! ours. File systems without user attributes (hugetlbfs, tmpfs before Linux 6.6) get a line in `STATE_DIR/created-files` instead,
 //! which names device, inode, birth time and path; the state directory is empty after a boot, so such a file is then refused, which
-//! errs on the safe side. Everything else has to be named, target by target, outside the job file.
+//! errs on the safe side. Everything else has to be named outside the job file (`--allow-write`): files one by one, by a folder that
+//! they lie in or by a pattern; devices and links one by one, for a folder or pattern says nothing of what it may lead to. /dev/null and
+//! /dev/zero keep nothing of what is written and need no permission.
 //!
 //! A path is checked once and opened many times: by the layout, by each worker, for each pass. Between two of these its owner can put
 //! another file there, or a link to a disk. So what is checked is an open descriptor, and the check leaves a [`Permit`]: whoever opens the
@@ -13,6 +15,7 @@
 //! mount it meanwhile, and its number cannot become another device's. A character device of direct access cannot be claimed: it is
 //! refused while another process has it mapped.
 
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -123,6 +126,14 @@ impl<'a> Ownership<'a> {
         Ok(fd)
     }
 
+    /// Marks a file that this process has just made.
+    ///
+    /// # Errors
+    /// It cannot be marked anywhere.
+    pub(crate) fn adopt(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), LoadError> {
+        self.mark(fd, path)
+    }
+
     fn mark(&self, fd: BorrowedFd<'_>, path: &Path) -> Result<(), LoadError> {
         if rustix::fs::fsetxattr(fd, MARK, b"created", XattrFlags::empty()).is_ok() {
             return Ok(());
@@ -218,12 +229,14 @@ pub enum TargetKind {
         /// The page size of its mappings.
         align: u64,
     },
+    /// A character device that has no end and keeps nothing: /dev/null, /dev/zero.
+    Bottomless,
 }
 
 impl TargetKind {
     /// Whether it is a device: it is as long as it is, and claimed or refused by other rules than files.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::BlockDevice { .. } | Self::DaxDevice { .. })
+        matches!(self, Self::BlockDevice { .. } | Self::DaxDevice { .. } | Self::Bottomless)
     }
 }
 
@@ -234,7 +247,8 @@ impl TargetKind {
 pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return missing(path, job),
+        // The folders above it may be missing, too: the layout makes them, as fio does.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(TargetKind::Missing),
         Err(error) => return Err(LoadError::system(format!("job '{job}': {}", path.display()), error)),
     };
     let kind = metadata.file_type();
@@ -249,27 +263,18 @@ pub fn inspect(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
             .map_err(|error| LoadError::system(format!("job '{job}': size of {}", path.display()), error));
     }
     let target = |reason: String| LoadError::Target { job: job.to_owned(), reason };
+    if kind.is_char_device() && is_bottomless(metadata.rdev()) {
+        return Ok(TargetKind::Bottomless);
+    }
     if kind.is_char_device()
         && let Some(device) = dax_device::look(Path::new("/"), metadata.rdev()).map_err(target)?
     {
         return Ok(TargetKind::DaxDevice { bytes: device.bytes, align: device.align });
     }
     Err(target(format!(
-        "{} is neither a regular file nor a block device, nor a character device of direct access (/dev/dax0.0)",
+        "{} is neither a regular file nor a block device, nor a character device of direct access (/dev/dax0.0), nor /dev/null or /dev/zero",
         path.display()
     )))
-}
-
-fn missing(path: &Path, job: &str) -> Result<TargetKind, LoadError> {
-    let parent = directory_of(path);
-    if parent.is_dir() {
-        Ok(TargetKind::Missing)
-    } else {
-        Err(LoadError::Target {
-            job: job.to_owned(),
-            reason: format!("the directory {} does not exist; mkdir -p {}", parent.display(), parent.display()),
-        })
-    }
 }
 
 /// The identity of an open file or device.
@@ -416,7 +421,10 @@ pub fn may_write(
     let file = std::fs::File::from(fd);
     let metadata = file.metadata().map_err(|error| LoadError::system(format!("{}", path.display()), error))?;
     let identity = Identity::of(file.as_fd()).map_err(unopened)?;
-    let named = allowed.iter().any(|other| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other)));
+    let this_very = |other: &PathBuf| std::fs::metadata(other).is_ok_and(|other| same(&metadata, &other));
+    // Folders and patterns are for files alone, and not for what a link leads to: a device has to be named itself.
+    let among = |other: &PathBuf| metadata.is_file() && !link && holds(other, path);
+    let named = allowed.iter().any(|other| this_very(other) || among(other));
     let device = if metadata.file_type().is_block_device() {
         let claimed = claims.0.iter().any(|(known, _)| *known == identity);
         let holds = signatures::contents(&file, metadata.rdev()).map_err(refused)?;
@@ -425,6 +433,9 @@ pub fn may_write(
             claims.0.push((identity, claim));
         }
         Some(("a block device", holds))
+    } else if metadata.file_type().is_char_device() && is_bottomless(metadata.rdev()) {
+        let permit = Permit { identity: Some(identity), marked: false, follow: true };
+        return Ok(Allowed { permit, device: true, holds: None });
     } else if metadata.file_type().is_char_device() {
         Some(("a character device of direct access", unused_dax(&file, path, metadata.rdev()).map_err(refused)?))
     } else {
@@ -473,30 +484,72 @@ fn unused_dax(file: &std::fs::File, path: &Path, rdev: u64) -> Result<Option<Str
     Ok(signatures::signature_in(&head).map(str::to_owned))
 }
 
-/// Opens a file for writing that pagelab made: a log, a state, memory behind a buffer.
+/// Opens a file for writing that pagelab made, or that the user named: a log, a state, memory behind a buffer.
 ///
 /// # Errors
 /// [`LoadError::Refused`] for any other file.
-pub fn open_own(path: &Path, flags: OFlags, ownership: &Ownership<'_>) -> Result<OwnedFd, LoadError> {
-    let allowed = may_write(path, &[], ownership, &mut Claims::default())?;
+pub fn open_own(
+    path: &Path,
+    flags: OFlags,
+    allowed: &[PathBuf],
+    ownership: &Ownership<'_>,
+) -> Result<OwnedFd, LoadError> {
+    let allowed = may_write(path, allowed, ownership, &mut Claims::default())?;
     allowed.permit.open(path, flags, ownership).map_err(|error| match error {
         Unopened::Errno(error) => LoadError::system(format!("opening {}", path.display()), error),
         Unopened::Replaced => LoadError::Refused { path: path.to_path_buf(), reason: REPLACED.to_owned() },
     })
 }
 
-/// A new file, or one of pagelab's emptied.
+/// A new file, or one of pagelab's or that the user named, emptied.
 ///
 /// # Errors
 /// The file cannot be made, or exists and is not pagelab's.
-pub(crate) fn make_own(path: &Path, state_dir: &Path) -> Result<File, LoadError> {
+pub(crate) fn make_own(path: &Path, state_dir: &Path, allowed: &[PathBuf]) -> Result<File, LoadError> {
     let ownership = Ownership::new(state_dir);
     if let Some(fd) = ownership.create(path)? {
         return Ok(fd.into());
     }
-    let file = File::from(open_own(path, OFlags::WRONLY, &ownership)?);
+    let file = File::from(open_own(path, OFlags::WRONLY, allowed, &ownership)?);
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        // A log into /dev/null.
+        return Ok(file);
+    }
     file.set_len(0).map_err(|error| LoadError::system(format!("emptying {}", path.display()), error))?;
     Ok(file)
+}
+
+/// Whether `--allow-write` of a folder or a pattern holds for the file at `path`: it lies in that folder, at any depth, or its path is
+/// one that the pattern describes.
+fn holds(allowed: &Path, path: &Path) -> bool {
+    let Ok(path) = std::fs::canonicalize(path) else { return false };
+    if let Ok(folder) = std::fs::canonicalize(allowed) {
+        return folder.is_dir() && path.starts_with(&folder);
+    }
+    let pattern = match allowed.to_str() {
+        Some(text) if text.contains(['*', '?', '[']) => text,
+        _ => return false,
+    };
+    // The part without signs is where the pattern starts from; the path is without links, and so it has to be.
+    let from = Path::new(pattern).ancestors().skip(1).find(|part| !part.to_string_lossy().contains(['*', '?', '[']));
+    let from = from.filter(|from| !from.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rest = Path::new(pattern).strip_prefix(from).unwrap_or(Path::new(pattern));
+    let Ok(from) = std::fs::canonicalize(from) else { return false };
+    path.strip_prefix(&from).is_ok_and(|path| matches_pattern(rest.as_os_str(), path.as_os_str()))
+}
+
+/// Whether a path matches a pattern as the shell has them: `*` and `?` do not stand for a slash.
+fn matches_pattern(pattern: &OsStr, path: &OsStr) -> bool {
+    let (Ok(pattern), Ok(path)) = (CString::new(pattern.as_bytes()), CString::new(path.as_bytes())) else {
+        return false;
+    };
+    // SAFETY: both are strings that end with a NUL byte and live longer than the call, which only reads them.
+    unsafe { libc::fnmatch(pattern.as_ptr(), path.as_ptr(), libc::FNM_PATHNAME) == 0 }
+}
+
+/// Whether a character device takes all that is written and keeps nothing of it: /dev/null, /dev/zero, /dev/full.
+fn is_bottomless(rdev: u64) -> bool {
+    libc::major(rdev) == 1 && matches!(libc::minor(rdev), 3 | 5 | 7)
 }
 
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
@@ -559,10 +612,42 @@ mod tests {
         std::fs::write(dir.path().join("f"), "12345").expect("write");
         assert_eq!(inspect(&dir.path().join("f"), "j").expect("file"), TargetKind::File { bytes: 5 });
         assert_eq!(inspect(&dir.path().join("none"), "j").expect("missing"), TargetKind::Missing);
-        let error = inspect(&dir.path().join("no/such/dir"), "j").expect_err("no directory").to_string();
-        assert!(error.contains("mkdir -p"), "{error}");
-        assert!(inspect(Path::new("/dev/zero"), "j").is_err());
+        // Folders are made, as fio makes them.
+        assert_eq!(inspect(&dir.path().join("no/such/dir"), "j").expect("missing"), TargetKind::Missing);
+        for bottomless in ["/dev/zero", "/dev/null"] {
+            assert_eq!(inspect(Path::new(bottomless), "j").expect("keeps nothing"), TargetKind::Bottomless);
+        }
+        assert!(inspect(Path::new("/dev/random"), "j").is_err());
+        assert!(inspect(Path::new("/dev/tty"), "j").is_err());
         assert!(inspect(dir.path(), "j").is_err());
+    }
+
+    #[test]
+    fn folders_and_patterns_are_for_the_files_in_them() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("in/deep")).expect("folder");
+        for name in ["in/a1", "in/a2", "in/b1", "in/deep/a1", "out"] {
+            std::fs::write(at(name), "precious").expect("write");
+        }
+        std::os::unix::fs::symlink(at("out"), at("in/link")).expect("link");
+        let ownership = Ownership::new(dir.path());
+        let may =
+            |path: &str, allowed: PathBuf| may_write(&at(path), &[allowed], &ownership, &mut Claims::default()).is_ok();
+        let names = ["in/a1", "in/a2", "in/b1", "in/deep/a1", "out", "in/link"];
+        for (allowed, expected) in [
+            ("in", [true, true, true, true, false, false]),
+            ("in/deep", [false, false, false, true, false, false]),
+            ("in/a*", [true, true, false, false, false, false]),
+            ("in/[ab]1", [true, false, true, false, false, false]),
+            ("*/a1", [true, false, false, false, false, false]),
+            ("*/*/a1", [false, false, false, true, false, false]),
+            ("in/a1", [true, false, false, false, false, false]),
+            ("in/link", [false, false, false, false, true, true]),
+            ("nothing*", [false; 6]),
+        ] {
+            assert_eq!(names.map(|name| may(name, at(allowed))), expected, "{allowed}");
+        }
     }
 
     #[test]

@@ -26,6 +26,12 @@ struct Header {
     changes: AtomicU32,
 }
 
+/// A request to a worker: it ends as soon as the present operation is done.
+pub(crate) const END: u32 = 1;
+
+/// A request to a worker: it reports what it has measured so far, and goes on.
+pub(crate) const TELL: u32 = 2;
+
 /// What a worker waits for at its gate. Each has a gate of its own: opening one wakes one, however many wait for later waves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -99,8 +105,9 @@ impl Progress {
 #[repr(C, align(64))]
 struct Slot {
     state: AtomicU32,
-    /// Not 0: this worker ends as soon as the present operation is done.
-    stop: AtomicU32,
+    /// Requests to this worker ([`END`], [`TELL`]), which it looks at once per operation. One word, so that a second kind of request
+    /// costs the loops nothing.
+    asked: AtomicU32,
     /// The last [`Stage`] that it may enter; 0 at first.
     gate: AtomicU32,
     /// How often the worker went from writing to verifying or back.
@@ -154,14 +161,24 @@ impl Shared {
         Some(unsafe { self.start.add(1).cast::<Slot>().add(index).as_ref() })
     }
 
-    /// The flag that ends one worker; it looks at it once per operation. Ending everything sets all of them.
-    pub(crate) fn stop_flag(&self, index: usize) -> &AtomicU32 {
-        self.slot(index).map_or(&self.header().stop, |slot| &slot.stop)
+    /// The requests to one worker; 0 while there are none. It looks at them once per operation. Ending everything sets [`END`] in all.
+    pub(crate) fn requests(&self, index: usize) -> &AtomicU32 {
+        self.slot(index).map_or(&self.header().stop, |slot| &slot.asked)
     }
 
     /// Whether this worker is to end.
     pub(crate) fn worker_stopped(&self, index: usize) -> bool {
-        self.stop_flag(index).load(Ordering::Relaxed) != 0
+        self.requests(index).load(Ordering::Relaxed) & END != 0
+    }
+
+    /// Asks a worker to report what it has measured so far.
+    pub(crate) fn ask_to_tell(&self, index: usize) {
+        self.requests(index).fetch_or(TELL, Ordering::Relaxed);
+    }
+
+    /// Whether a worker was asked to report; the request is taken.
+    pub(crate) fn take_request_to_tell(&self, index: usize) -> bool {
+        self.requests(index).fetch_and(!TELL, Ordering::Relaxed) & TELL != 0
     }
 
     /// Ends one worker. Async-signal-safe: atomics and a futex call.
@@ -171,7 +188,7 @@ impl Shared {
     }
 
     fn open_for_the_end(&self, index: usize) {
-        self.stop_flag(index).store(1, Ordering::Relaxed);
+        self.requests(index).fetch_or(END, Ordering::Relaxed);
         // A terminal's signal reaches every worker, and each notifies all others: the first to open a gate wakes its
         // waiters.
         if let Some(slot) = self.slot(index)
@@ -190,7 +207,7 @@ impl Shared {
     pub(crate) fn stop(&self, signal: i32) {
         let header = self.header();
         let _ = header.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
-        header.stop.fetch_add(1, Ordering::Relaxed);
+        header.stop.fetch_or(END, Ordering::Relaxed);
         (0..self.slots).for_each(|index| self.open_for_the_end(index));
         wake(&header.changes);
     }
@@ -350,6 +367,8 @@ mod tests {
         assert!(!shared.await_stage(1, Stage::Prepare), "who was stopped stays so");
         assert_eq!(shared.signal(), Some(2));
         assert!((0..3).all(|index| shared.worker_stopped(index)));
+        shared.ask_to_tell(0);
+        assert!(shared.take_request_to_tell(0) && !shared.take_request_to_tell(0) && shared.worker_stopped(0));
         shared.set_state(1, State::Running);
         shared.set_state(99, State::Done);
         assert_eq!((shared.state(0), shared.state(1)), (State::Preparing, State::Running));

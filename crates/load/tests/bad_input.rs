@@ -38,9 +38,10 @@ fn refused_file(text: &[u8], words: &[&str]) {
 fn wrong_words_are_refused_with_their_line() {
     refused_file(b"[a]\nsize=1m\nrtime=1\n", &["job.fio:3", "unknown option 'rtime'", "runtime"]);
     refused_file(b"[a]\nsize=1m\nverify_policy=fsynced\n", &["job.fio:3", "of fio that pagelab does not have"]);
-    refused_file(b"[a]\nsize=1m\nioengine=posixaio\n", &["job.fio:3", "io_uring and libaio", "pagelab has:"]);
+    refused_file(b"[a]\nsize=1m\nioengine=libblkio\n", &["job.fio:3", "libaio and posixaio", "pagelab has:"]);
     refused_file(b"[a]\nsize=1m\nioengine=psink\n", &["job.fio:3", "unknown ioengine"]);
-    refused_file(b"[a]\nsize=0\n", &["job.fio:2", "holds no block"]);
+    // As in fio a size of nothing is none.
+    refused_file(b"[a]\nsize=0\n", &["does not exist yet; give size="]);
     refused_file(b"[a]\nsize=1m\nbs=0\n", &["job.fio:3", "0 bytes"]);
     refused_file(b"[a]\nsize=99999999999999999999\n", &["job.fio:2", "64 bits"]);
     refused_file(b"[a]\nsize=8e\n", &["job.fio:2", "unknown unit"]);
@@ -92,7 +93,7 @@ fn a_failed_start_leaves_no_file() {
             "--rw=write",
             "--size=1m",
             "--fallocate=native",
-            "--filename=sub/none",
+            "--directory=no/such",
         ],
         2,
     );
@@ -166,11 +167,19 @@ fn a_full_file_system_ends_the_job_with_its_place() {
     assert!(report.is_empty() && words.contains("filling"), "{words}");
     assert!(names(small.0.path()).is_empty());
     // And for jobs that ask for it, an error that is counted.
-    let (status, report, words) = run("--size=16m --fallocate=none --filename=i --continue_on_error=write");
+    let job = "--size=16m --fallocate=none --filename=i --continue_on_error=write";
+    let (status, report, words) = run(&format!("{job} --ignore_error=,ENOSPC"));
     assert_eq!(status, Some(0), "{words}");
     let report: pagelab_load::JobReport = serde_json::from_str(&report).expect("a whole report");
     assert!(report.workers[0].errors() > 0 && report.workers[0].first_error == Some(libc::ENOSPC));
     assert_eq!(report.workers[0].errors() + report.workers[0].write.operations, 256);
+    // Without being listed it is no error that fio goes on after: only those of the medium are.
+    std::fs::remove_file(small.0.path().join("i")).expect("made");
+    let (status, report, words) = run(job);
+    assert_eq!(status, Some(3), "{words}");
+    let report: pagelab_load::JobReport = serde_json::from_str(&report).expect("a whole report");
+    let worker = &report.workers[0];
+    assert_eq!((worker.error(), worker.total_errors(), worker.first_error), (libc::ENOSPC, 1, Some(libc::ENOSPC)));
 }
 
 /// A loop device whose file is shorter than the device: the kernel answers reads behind its end with EIO.

@@ -15,5 +15,6 @@ mod memory;
 mod own_memory;
 mod queues;
 mod safety;
+mod signals;
 mod supervision;
 mod terse;

@@ -72,10 +72,12 @@ fn readonly_means_that() {
 #[test]
 fn a_job_that_cannot_start_leaves_nothing_behind() {
     let directory = tempfile::tempdir().expect("tempdir");
-    let (first, second) = (directory.path().join("first"), directory.path().join("no/such/place"));
+    let (first, second) = (directory.path().join("first"), directory.path().join("no/such"));
     // The second job's directory is missing: the first job's file is not made.
     let mut all = arguments(&first, "--rw=write --size=64k");
-    all.extend(arguments(&second, "--rw=write --size=64k"));
+    all.extend(
+        ["--name=k", "--rw=write", "--size=64k", &format!("--directory={}", second.display())].map(str::to_owned),
+    );
     let words = refused(&all, 2);
     assert!(words.contains("mkdir -p"), "{words}");
     assert!(!first.exists());
@@ -84,6 +86,41 @@ fn a_job_that_cannot_start_leaves_nothing_behind() {
     all.extend(["--name=k", "--ioengine=anon", "--size=1t", "--bs=2m", "--hugetlb=2m"].map(str::to_owned));
     refused(&all, 3);
     assert!(!first.exists());
+    // With the folders that were made for it.
+    let mut all = arguments(&directory.path().join("new/folder/file"), "--rw=write --size=64k");
+    all.extend(["--name=k", "--ioengine=anon", "--size=1t", "--bs=2m", "--hugetlb=2m"].map(str::to_owned));
+    refused(&all, 3);
+    assert!(!directory.path().join("new").exists());
+}
+
+/// Everything that would be overwritten is said at once, logs too, and can be allowed at once.
+#[test]
+fn all_that_needs_to_be_named_is_said_at_once() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let at = |name: &str| directory.path().join(name);
+    let names = ["f0", "f1", "f2", "f3", "j_bw.1.log", "ops"];
+    let fill = || names.iter().for_each(|name| std::fs::write(at(name), vec![7; 65536]).expect("write"));
+    let job = |more: &[&str]| {
+        let mut command = common::pagelab();
+        let job = "--output-format=report --name=j --rw=write --bs=64k --size=256k --filename=f0:f1:f2:f3 --write_bw_log=j --write_iolog=ops";
+        command.current_dir(directory.path()).args(job.split(' ')).args(more).output().expect("starts")
+    };
+    fill();
+    let output = job(&[]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    let all: Vec<String> = names.iter().map(|name| format!("--allow-write {name}")).collect();
+    assert!(words.contains(&format!("all at once: {}", all.join(" "))), "{words}");
+    assert!(names.iter().all(|name| std::fs::read(at(name)).expect("there") == vec![7; 65536]), "nothing is touched");
+    for allowed in [&["--allow-write=."][..], &["--allow-write=f?", "--allow-write=*.log", "--allow-write=ops"]] {
+        fill();
+        let output = job(allowed);
+        assert!(output.status.success(), "{allowed:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(names.iter().all(|name| std::fs::read(at(name)).expect("there") != vec![7; 65536]), "{allowed:?}");
+    }
+    fill();
+    let words = String::from_utf8_lossy(&job(&["--allow-write=f[012]", "--allow-write=ops"]).stderr).into_owned();
+    assert!(words.contains("2 files are refused") && words.contains("f3") && words.contains("j_bw.1.log"), "{words}");
 }
 
 #[test]
@@ -104,7 +141,7 @@ fn a_full_file_system_is_said_and_cleaned_up() {
 
 #[test]
 fn devices_need_to_be_named_and_empty() {
-    let words = refused(&arguments(Path::new("/dev/zero"), "--rw=write --size=64k"), 2);
+    let words = refused(&arguments(Path::new("/dev/random"), "--rw=write --size=64k"), 2);
     assert!(words.contains("neither a regular file nor a block device"), "{words}");
 }
 

@@ -30,7 +30,7 @@ impl JobOptions {
 
     /// Whether the page cache is to be bypassed.
     pub fn is_direct(&self) -> bool {
-        self.direct || self.buffered == Some(false)
+        self.direct || self.atomic || self.buffered == Some(false)
     }
 
     /// The lengths of this direction's operations. Sizes beyond 32 bits, which validation refuses, are cut.
@@ -70,7 +70,11 @@ impl JobOptions {
 
     /// Whether the job changes the files that it names: `verify_only` only reads them.
     pub fn changes_files(&self) -> bool {
-        (self.rw.0.writes() || self.rw.0.trims()) && !self.verify_only
+        let caps = self.caps();
+        if caps.contains(Caps::WHOLE_FILES) {
+            return caps.contains(Caps::DELETES);
+        }
+        (self.rw.0.writes() || self.rw.0.trims() || caps.contains(Caps::ALLOCATES)) && !self.verify_only
     }
 
     /// Whether all that the job does is to verify what was written before it.
@@ -121,20 +125,34 @@ impl JobOptions {
         self.rw.0.writes() && (anew || some(self.dedupe_percentage))
     }
 
-    /// Whether a job goes on after this error of an operation in this direction.
-    pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
-        let listed = match direction {
+    /// Errors of operations in this direction that `ignore_error` lists.
+    fn ignored_errors(&self, direction: Direction) -> &[i32] {
+        match direction {
             Direction::Read => &self.ignore_error.read,
             // As in fio, which has no list for trims.
             Direction::Write | Direction::Trim => &self.ignore_error.write,
-        };
+        }
+    }
+
+    /// Whether errors of operations in this direction are counted: the job is to go on after some of them.
+    pub fn counts_errors_of(&self, direction: Direction) -> bool {
         let all = match self.continue_on_error {
             ContinueOnError::All | ContinueOnError::Io => true,
             ContinueOnError::Read => direction == Direction::Read,
             ContinueOnError::Write => direction != Direction::Read,
             ContinueOnError::None | ContinueOnError::Verify => false,
         };
-        all || listed.contains(&errno)
+        all || !self.ignored_errors(direction).is_empty()
+    }
+
+    /// Whether a job goes on after this error of an operation in this direction. As in fio `continue_on_error` alone means errors of
+    /// the medium: after a full file system, say, a job goes on only if `ignore_error` lists ENOSPC.
+    pub fn goes_on_after(&self, direction: Direction, errno: i32) -> bool {
+        /// EIO and EILSEQ of `asm-generic/errno.h`.
+        const OF_THE_MEDIUM: [i32; 2] = [5, 84];
+        let listed = self.ignored_errors(direction);
+        let listed = if listed.is_empty() { &OF_THE_MEDIUM } else { listed };
+        self.counts_errors_of(direction) && listed.contains(&errno)
     }
 
     /// Whether each write gets its buffer stamped (`scramble_buffers`): where contents are random and filled once.
@@ -153,6 +171,7 @@ impl JobOptions {
         self.continue_on_error.word() != "none"
             || !self.ignore_error.read.is_empty()
             || !self.ignore_error.write.is_empty()
+            || !self.ignore_error.verify.is_empty()
     }
 
     /// Whether what operations take is held against something while the job runs.
@@ -198,6 +217,15 @@ mod tests {
         ] {
             assert_eq!(goes_on(words, libc::EIO), expected, "{words}");
         }
+        // As fio 3.33: a full file system is no error of the medium, and ends the job unless it is listed.
+        for (words, expected) in [
+            ("--continue_on_error=all", [false; 3]),
+            ("--continue_on_error=write --ignore_error=,ENOSPC", [false, true, true]),
+            ("--ignore_error=ENOSPC", [true, false, false]),
+        ] {
+            assert_eq!(goes_on(words, libc::ENOSPC), expected, "{words}");
+        }
+        assert_eq!(goes_on("--continue_on_error=all --ignore_error=,ENOSPC", libc::EIO), [true, false, false]);
     }
 
     #[test]

@@ -18,18 +18,18 @@ use crate::model::Caps;
 use crate::steady::SteadyGoal;
 use crate::units::ParseContext;
 use crate::value::{
-    Bytes, ErrorLists, Extent, LogName, Micros, OptionValue, PerDirection, Percent, PercentileList, Seconds,
+    Bytes, ErrorLists, Extent, LogName, Micros, NameList, OptionValue, PerDirection, Percent, PercentileList, Seconds,
     SecondsRange, Share,
 };
 use crate::verify::{VerifyOption, VerifyPattern};
 use crate::words::{
     AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase,
     MapBacking, MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer,
-    SyncMode, ThinktimeBlocksType,
+    StatType, SyncMode, SyncRange, ThinktimeBlocksType, UnifiedReporting,
 };
 use crate::zones::ZoneMode;
 use registry::options;
-pub use registry::{Category, OptionDef, nearest_option, option};
+pub use registry::{Category, OptionDef, nearest_option, option, reported_name};
 
 options! {
     /// Name of the job.
@@ -45,10 +45,11 @@ options! {
 
     /// The file or block device to work on, or several, separated by ':'; workers share them.
     /// Without it each worker gets files of its own, named by filename_format. A literal ':' is written '\:'.
-    filename: Option<String> { Files, FILES, fio, default "" }
+    /// Given more than once, in [global] too, it adds files to those before.
+    filename: NameList { Files, FILES, fio, default "" }
 
-    /// Names of the files of jobs without filename; $jobname, $jobnum (the worker) and $filenum stand for themselves.
-    /// Without it JOB.WORKER.FILE. The same name for all workers makes them share the file.
+    /// Names of the files of jobs without filename; $jobname (the section, whatever name= says), $jobnum (the
+    /// worker) and $filenum stand for themselves. Without it SECTION.WORKER.FILE. The same name for all workers makes them share the file.
     filename_format: Option<String> { Files, FILES, fio, default "" }
 
     /// Names files of workers on different machines apart, in fio; here all workers are on one machine and names are as written.
@@ -101,7 +102,7 @@ options! {
     overwrite: bool { Files, FILES, fio, default "0" }
 
     /// Drop the file's pages from the page cache before the job starts and whenever it starts over; the kernel keeps those that
-    /// somebody has mapped.
+    /// somebody has mapped. A job whose random blocks may come more than once (norandommap, blockalign, distributions) never starts over.
     invalidate: bool { Files, FILES, fio, default "1" }
 
     /// What the kernel is told about the coming pattern (posix_fadvise, or madvise for mapped files).
@@ -205,7 +206,7 @@ options! {
 
     /// Random operations start at multiples of this, for each direction if separated by commas; 0 for those of the block size.
     /// Operations may then overlap, so each is drawn independently.
-    blockalign: PerDirection<Bytes> { Amount, NONE, fio, default "0", alias "ba" }
+    blockalign: PerDirection<Bytes> { Amount, NONE, fio, default "0", alias "ba", fio_name "ba" }
 
     /// The region to work on, from offset on, in bytes or percent of the file; one pass covers it once.
     /// Without it: from offset to the end of the existing file.
@@ -249,8 +250,12 @@ options! {
     /// As iodepth.
     iodepth_low: u64 { Engine, NONE, fio, default "0" }
 
-    /// Bypass the page cache (O_DIRECT); with libpmem, whose files have none, the processor's caches (non-temporal stores).
+    /// Bypass the page cache (O_DIRECT); with libpmem, whose files have none, the processor's caches (non-temporal stores). With mmap each
+    /// operation is written back by msync(2) before the next, and stays cached, as in fio.
     direct: bool { Engine, DIRECT, fio, default "0" }
+
+    /// In fio: O_DIRECT and O_ATOMIC, of which Linux has only the first. The same as direct.
+    atomic: bool { Engine, DIRECT, fio, default "0" }
 
     /// The opposite of direct.
     buffered: Option<bool> { Engine, DIRECT, fio, default "" }
@@ -286,6 +291,18 @@ options! {
     /// Use operations with one buffer (IORING_OP_READ) and not those with a vector of one (IORING_OP_READV).
     nonvectored: bool { Engine, RINGS, fio, default "1" }
 
+    /// Issue no operation that overlaps one in flight: it waits until that is done.
+    serialize_overlap: bool { Engine, NONE, fio, default "0" }
+
+    /// The call of ioengine=filestat.
+    stat_type: StatType { Engine, STATS, fio, default "stat" }
+
+    /// The file that ioengine=e4defrag takes new blocks from; in the job's directory. One of pagelab's own, or made.
+    donorname: Option<String> { Engine, DONOR, fio, default "" }
+
+    /// Let ioengine=e4defrag allocate the donor's blocks before each operation and free them after it, not all before the start.
+    inplace: bool { Engine, DONOR, fio, default "0" }
+
     /// Let a thread of the kernel's do one operation in this many (IOSQE_ASYNC), whether it would block or not; 0 for none.
     force_async: u64 { Engine, RINGS, fio, default "0" }
 
@@ -312,13 +329,13 @@ options! {
     dedupe_percentage: Option<Percent> { Buffers, BUFFERS, fio, default "" }
 
     /// Where buffers come from.
-    iomem: MemorySource { Buffers, BUFFERS, fio, default "malloc", alias "mem" }
+    iomem: MemorySource { Buffers, BUFFERS, fio, default "malloc", alias "mem", fio_name "mem" }
 
     /// Alignment of buffers beyond the page's, a power of two.
     iomem_align: Bytes { Buffers, BUFFERS, fio, default "0", alias "mem_align" }
 
     /// Size of the huge pages of iomem=shmhuge and mmaphuge. In job files it is written hugepage-size.
-    hugepage_size: Bytes { Buffers, BUFFERS, fio, default "2m", alias "hugepage-size" }
+    hugepage_size: Bytes { Buffers, BUFFERS, fio, default "2m", alias "hugepage-size", fio_name "hugepage-size" }
 
     /// Lock this much memory before the job starts, to run it with less. It is fresh memory of each worker, as in fio.
     lockmem: Bytes { Buffers, NONE, fio, default "0" }
@@ -470,6 +487,10 @@ options! {
     /// fdatasync after this many writes; 0 never.
     fdatasync: u64 { Sync, FSYNC, fio, default "0" }
 
+    /// sync_file_range(2) after writes, on the bytes from the first to the last of them: `wait_before`, `write`, `wait_after`, separated by
+    /// commas, and behind a colon after how many writes (`write:8`). fsync and fdatasync come first where several are due.
+    sync_file_range: SyncRange { Sync, RANGE_SYNC, fio, default "" }
+
     /// fsync at the end of each pass that wrote.
     end_fsync: bool { Sync, FSYNC, fio, default "0" }
 
@@ -572,7 +593,15 @@ options! {
     /// I/O scheduling class.
     prioclass: PrioClass { Workers, NONE, fio, default "0" }
 
-    /// Go on after errors of operations, which are counted and left out of bytes and latencies.
+    /// Run this command before each worker's first operation, by the shell; what it prints goes to JOB.prerun.txt in the working directory. If
+    /// it fails, so does the job.
+    exec_prerun: Option<String> { Workers, NONE, fio, default "" }
+
+    /// Run this command after each worker's last operation; what it prints goes to JOB.postrun.txt.
+    exec_postrun: Option<String> { Workers, NONE, fio, default "" }
+
+    /// Go on after errors of the medium (EIO), which are counted and left out of bytes and latencies; after others, a full file system
+    /// among them, only if ignore_error lists them. The first error is the job's error in reports.
     continue_on_error: ContinueOnError { Workers, NONE, fio, default "none" }
 
     /// Errors that the job goes on after: `READ,WRITE,VERIFY` lists of names or numbers separated by ':' (`ignore_error=EIO,ENOSPC:EDQUOT`).
@@ -638,6 +667,28 @@ options! {
 
     /// Put 2 to the power of this many buckets together in those histograms, 0 to 6.
     log_hist_coarseness: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Milliseconds in a line of the log of bandwidth, if less than log_avg_msec. (Samples for the report's minimum and maximum are taken
+    /// twice a second in any case.)
+    bwavgtime: Option<u64> { Reporting, NONE, fio, default "" }
+
+    /// Milliseconds in a line of the log of operations, if less than log_avg_msec.
+    iopsavgtime: Option<u64> { Reporting, NONE, fio, default "" }
+
+    /// Write the greatest value of a stretch into those logs, not the mean.
+    log_max_value: bool { Reporting, NONE, fio, default "0" }
+
+    /// Times in those logs count from 1970 and not from the start of measuring.
+    log_unix_epoch: bool { Reporting, NONE, fio, default "0" }
+
+    /// Times in those logs are those of a clock of clock_gettime(2), which log_alternate_epoch_clock_id names.
+    log_alternate_epoch: bool { Reporting, NONE, fio, default "0" }
+
+    /// The number of that clock: 0 is CLOCK_REALTIME, 1 CLOCK_MONOTONIC.
+    log_alternate_epoch_clock_id: u64 { Reporting, NONE, fio, default "0" }
+
+    /// Report reads, writes and trims together.
+    unified_rw_reporting: UnifiedReporting { Reporting, NONE, fio, default "none" }
 
     /// Put the worker's number into the names of those logs; 0 leaves it out (NAME_bw.log), for a single worker.
     per_job_logs: bool { Reporting, NONE, fio, default "1" }

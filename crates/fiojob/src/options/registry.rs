@@ -62,6 +62,8 @@ pub struct OptionDef {
     pub name: &'static str,
     /// Other names that fio knows it by.
     pub aliases: &'static [&'static str],
+    /// The name that fio itself gives it, under which it stands in reports: `name` for most.
+    pub fio_name: &'static str,
     /// The type of its value, in words.
     pub kind: &'static str,
     /// The words it accepts, if it is a choice.
@@ -87,7 +89,7 @@ macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
         $field:ident : $ty:ty {
-            $category:ident, $needs:ident, $origin:ident, default $default:literal $(, alias $alias:literal)*
+            $category:ident, $needs:ident, $origin:ident, default $default:literal $(, alias $alias:literal)* $(, fio_name $fio:literal)?
         }
     )+) => {
         /// The options of one job, every one with a value.
@@ -102,6 +104,7 @@ macro_rules! options {
             $( OptionDef {
                 name: stringify!($field),
                 aliases: &[$($alias),*],
+                fio_name: options!(@first $($fio,)? stringify!($field),),
                 kind: <$ty as OptionValue>::KIND,
                 words: <$ty as OptionValue>::WORDS,
                 flag: <$ty as OptionValue>::FLAG,
@@ -120,6 +123,7 @@ macro_rules! options {
             }
         }
     };
+    (@first $first:expr, $($rest:expr,)*) => { $first };
     (@extension fio) => { false };
     (@extension pagelab) => { true };
 }
@@ -141,12 +145,29 @@ impl<'de> serde::Deserialize<'de> for JobOptions {
 }
 
 fn read_value(value: serde_json::Value) -> Result<JobOptions, serde_json::Error> {
-    JobOptions::deserialize(value)
+    let mut whole = JobOptions::serialize(&JobOptions::default(), serde_json::value::Serializer)?;
+    // What an older version did not know yet has its default.
+    match (&mut whole, value) {
+        (serde_json::Value::Object(whole), serde_json::Value::Object(given)) => whole.extend(given),
+        (whole, other) => *whole = other,
+    }
+    JobOptions::deserialize(whole)
 }
 
 /// The declaration of an option, by its name or one of its aliases.
 pub fn option(name: &str) -> Option<&'static OptionDef> {
     OPTIONS.iter().find(|def| def.name == name || def.aliases.contains(&name))
+}
+
+/// Names that pagelab takes for another one's, and that fio has options of their own for, with the same effect.
+const APART_IN_FIO: &[&str] = &["allrandrepeat"];
+
+/// The name under which fio reports an option, whichever of its names was written.
+pub fn reported_name(name: &str) -> &str {
+    if APART_IN_FIO.contains(&name) {
+        return name;
+    }
+    option(name).map_or(name, |def| def.fio_name)
 }
 
 /// The option whose name looks most like `name`.

@@ -222,7 +222,7 @@ impl Checker<'_> {
 
     fn contradictions(&self) -> Result<(), JobError> {
         let o = self.options;
-        self.require(!(o.direct && o.buffered == Some(true)), "buffered", || {
+        self.require(!((o.direct || o.atomic) && o.buffered == Some(true)), "buffered", || {
             "direct=1 and buffered=1 contradict each other".to_owned()
         })?;
         if let (Some(read), Some(write)) = (o.rwmixread, o.rwmixwrite) {
@@ -233,6 +233,10 @@ impl Checker<'_> {
         }
         self.require(!(o.gtod_reduce && o.latency_sample > 1), "latency_sample", || {
             "gtod_reduce=1 times no operation, latency_sample one in some: choose one".to_owned()
+        })?;
+        let donor = o.donorname.is_some() || !self.caps().contains(Caps::DONOR);
+        self.require(donor, "ioengine", || {
+            format!("ioengine={} needs donorname=: the file whose blocks it takes", o.ioengine.0)
         })?;
         self.require(o.thinktime_spin.0 <= o.thinktime.0, "thinktime_spin", || {
             "thinktime_spin is a part of thinktime and cannot be longer".to_owned()
@@ -308,7 +312,7 @@ impl Checker<'_> {
                 "$clientuid is of fio's clients and servers, which pagelab does not have".to_owned()
             })?;
         }
-        let Some(filename) = &o.filename else { return Ok(()) };
+        let Some(filename) = o.filename.as_deref() else { return Ok(()) };
         self.require(!filename.split(':').all(|name| name.trim().is_empty()), "filename", || {
             "it names no file".to_owned()
         })?;

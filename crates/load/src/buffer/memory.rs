@@ -159,7 +159,7 @@ fn backing(path: &Path, state_dir: &Path) -> Result<(OwnedFd, bool), LoadError> 
     if let Some(fd) = ownership.create(path)? {
         return Ok((fd, true));
     }
-    Ok((safety::open_own(path, OFlags::RDWR, &ownership)?, true))
+    Ok((safety::open_own(path, OFlags::RDWR, &[], &ownership)?, true))
 }
 
 #[cfg(test)]

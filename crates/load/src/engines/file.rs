@@ -44,6 +44,12 @@ pub(crate) trait OpenFile: Sized {
     /// The kernel's.
     fn flush(&self, data_only: bool) -> Result<(), Fault>;
 
+    /// Writes a range of pages back (sync_file_range(2)).
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn flush_range(&self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault>;
+
     /// Gets ready for the next pass.
     ///
     /// # Errors
@@ -216,6 +222,19 @@ impl OpenFile for TargetFile {
         if data_only { rustix::fs::fdatasync(fd) } else { rustix::fs::fsync(fd) }.map_err(Fault::from)
     }
 
+    fn flush_range(&self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
+        use std::os::fd::AsRawFd as _;
+        let fd = self.fd()?.as_raw_fd();
+        let (offset, bytes) = (offset.cast_signed(), bytes.cast_signed());
+        // SAFETY: the call has no pointers.
+        let done = unsafe { libc::sync_file_range(fd, offset, bytes, flags) };
+        if done == 0 {
+            Ok(())
+        } else {
+            Err(Fault::Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)))
+        }
+    }
+
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
             StartOver::Reopen => {
@@ -274,6 +293,10 @@ impl OpenFile for PositionedFile {
 
     fn flush(&self, data_only: bool) -> Result<(), Fault> {
         self.file.flush(data_only)
+    }
+
+    fn flush_range(&self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
+        self.file.flush_range(offset, bytes, flags)
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {

@@ -53,6 +53,10 @@ impl<C: Calls> Engine for FileCalls<C> {
         self.file.flush(data_only)
     }
 
+    fn flush_range(&mut self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
+        self.file.flush_range(offset, bytes, flags)
+    }
+
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         self.file.start_over(how)
     }

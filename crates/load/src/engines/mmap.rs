@@ -17,6 +17,8 @@ pub(crate) struct Mmap {
     file: TargetFile,
     pieces: Pieces,
     shared: bool,
+    /// `direct=1`: each operation is written back before it ends.
+    direct: bool,
 }
 
 impl Engine for Mmap {
@@ -31,13 +33,15 @@ impl Engine for Mmap {
         let setup = Setup { options: &options, ..*setup };
         let file = TargetFile::open(&setup)?;
         check_length(&setup, &file)?;
+        check_direct(&setup)?;
         let (page, fd) = file
             .fd()
             .and_then(|fd| Ok((safety::mapping_page_bytes(fd), rustix::io::fcntl_dupfd_cloexec(fd, 0)?)))
             .map_err(|error| LoadError::system("duplicating a descriptor", error))?;
         let shared = options.map_share != MapShare::Private;
         let backing = Backing::File { fd, shared, page, kind: FileKind::Named };
-        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, shared })
+        let direct = options.is_direct();
+        Ok(Self { pieces: Pieces::new(&setup, backing)?, file, shared, direct })
     }
 
     fn flush(&mut self, _data_only: bool) -> Result<(), Fault> {
@@ -73,7 +77,11 @@ impl Engine for Mmap {
 impl Synchronous for Mmap {
     #[inline(always)]
     fn execute(&mut self, operation: Operation, buffer: &mut Buffer) -> Result<u32, Fault> {
-        copy(&mut self.pieces, buffer, operation)
+        let done = copy(&mut self.pieces, buffer, operation)?;
+        if self.direct {
+            self.pieces.sync_whole_pages(operation)?;
+        }
+        Ok(done)
     }
 }
 
@@ -84,6 +92,24 @@ fn hinted(options: &pagelab_fiojob::JobOptions) -> Option<Advice> {
         FadviseHint::Workload if options.rw.0.is_random() => Some(Advice::Random),
         FadviseHint::Sequential | FadviseHint::Workload => Some(Advice::Sequential),
     }
+}
+
+/// msync(2) takes whole pages: fio begins such a job and ends it with EINVAL at the first block that starts inside one.
+fn check_direct(setup: &Setup<'_>) -> Result<(), LoadError> {
+    let page = rustix::param::page_size() as u64;
+    let course = setup.course;
+    let uneven = |bytes: &u32| !u64::from(*bytes).is_multiple_of(page);
+    if !setup.options.is_direct() || !(course.block_bytes.iter().any(uneven) || !course.start.is_multiple_of(page)) {
+        return Ok(());
+    }
+    let [read, write] = course.block_bytes;
+    Err(LoadError::Target {
+        job: setup.job.to_owned(),
+        reason: format!(
+            "direct=1 with ioengine=mmap writes each block back by msync(2), which takes whole pages: found blocks of {read} and {write} bytes from offset {}, needed multiples of {page}; give bs={page}, or direct=0",
+            course.start
+        ),
+    })
 }
 
 /// Beyond the end of a file there are no pages: better said before the run than as SIGBUS in it.

@@ -16,6 +16,8 @@ pub(crate) mod anon;
 mod arena;
 mod backing;
 pub(crate) mod dev_dax;
+pub(crate) mod e4defrag;
+pub(crate) mod falloc;
 mod file;
 pub(crate) mod file_calls;
 mod got;
@@ -27,14 +29,17 @@ pub(crate) mod null;
 mod own;
 pub(crate) mod persist;
 mod pieces;
+pub(crate) mod posixaio;
 pub(crate) mod pvsync2;
 pub(crate) mod queue;
 pub(crate) mod shm;
 #[cfg(test)]
 mod skeleton;
 mod slots;
+pub(crate) mod splice;
+pub(crate) mod whole_files;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pagelab_fiojob::{Caps, JobOptions, Operation};
 
@@ -52,7 +57,7 @@ use crate::offsets::Course;
 const DONTCACHE: u32 = 0x80;
 
 /// Why an operation with `nowait=1` failed with EAGAIN.
-const WOULD_BLOCK: &str = "it would block, and nowait=1 forbids that; continue_on_error=all goes on after it";
+const WOULD_BLOCK: &str = "it would block, and nowait=1 forbids that; ignore_error=EAGAIN,EAGAIN goes on after it";
 
 /// How to start over at the end of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +86,8 @@ pub struct Setup<'a> {
     pub course: &'a Course,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+    /// What the user named to be written.
+    pub allow_write: &'a [PathBuf],
 }
 
 /// An engine at work for one worker on one file: its life. A worker with several files has one for each that is open.
@@ -100,6 +107,15 @@ pub trait Engine: Sized {
     /// Why it failed.
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
         let _ = data_only;
+        Ok(())
+    }
+
+    /// Writes `bytes` from `offset` back, as the `SYNC_FILE_RANGE` flags say, for engines that can.
+    ///
+    /// # Errors
+    /// Why it failed.
+    fn flush_range(&mut self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
+        let _ = (offset, bytes, flags);
         Ok(())
     }
 

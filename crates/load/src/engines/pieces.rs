@@ -320,6 +320,19 @@ impl Pieces {
         Ok(())
     }
 
+    /// Writes the pages of an operation back, which begins at a page. As fio does for `direct=1`, for reads too; what fio asks for besides,
+    /// `posix_madvise(POSIX_MADV_DONTNEED)`, does nothing in glibc.
+    ///
+    /// # Errors
+    /// The medium's; EINVAL for an operation that begins inside a page.
+    #[cold]
+    pub(super) fn sync_whole_pages(&mut self, operation: Operation) -> Result<(), Fault> {
+        let address = self.address(operation.offset)?;
+        // SAFETY: the operation lies in a mapped piece; msync changes no memory.
+        unsafe { rustix::mm::msync(address.cast(), operation.bytes as usize, rustix::mm::MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
     /// Writes the pages of one block back, whose address was given by [`Pieces::address`].
     ///
     /// # Errors

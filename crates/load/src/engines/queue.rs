@@ -179,6 +179,10 @@ impl<Q: Queue> Engine for QueuedFile<Q> {
         self.file.flush(data_only)
     }
 
+    fn flush_range(&mut self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
+        self.file.flush_range(offset, bytes, flags)
+    }
+
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         self.file.start_over(how)
     }

@@ -80,6 +80,7 @@ fn the_skeleton_reads_and_writes() {
         permit: Some(permit),
         course: &course,
         state_dir: directory.path(),
+        allow_write: &[],
     };
     let mut engine = Skeleton::open(&setup).expect("open");
     let mut buffer = Buffer::plain(4096, 1).expect("memory");

@@ -143,6 +143,11 @@ pub trait Source {
         None
     }
 
+    /// Whether a block was trimmed that is still to be written.
+    fn owes_write(&self) -> bool {
+        false
+    }
+
     /// The file whose turn it is to be flushed.
     fn next_file_to_flush(&mut self) -> usize {
         self.file()

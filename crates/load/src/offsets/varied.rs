@@ -521,6 +521,14 @@ impl Source for Varied {
         self.done_files.pop()
     }
 
+    fn owes_write(&self) -> bool {
+        let owes = |walk: &Walk| {
+            let [_, write, trim] = walk.last_start;
+            trim.is_some() && write != trim
+        };
+        self.course.trims && self.course.writes && self.walks.iter().any(owes)
+    }
+
     fn next_file_to_flush(&mut self) -> usize {
         self.service.choose().unwrap_or(self.file)
     }

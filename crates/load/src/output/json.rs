@@ -2,10 +2,12 @@
 
 use std::fmt::Display;
 
+use pagelab_fiojob::options::reported_name;
+use pagelab_fiojob::words::UnifiedReporting;
 use pagelab_fiojob::{Direction, Given, JobSpec};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::summary::{Entry, GroupDirection, bandwidth, entries, groups};
+use super::summary::{Entry, GroupDirection, entries, groups, mixed, mixed_group};
 use crate::disks::DiskUse;
 use crate::histogram::{Latencies, middle};
 use crate::report::{DirectionResult, JobReport, Moments, SteadyReport};
@@ -95,7 +97,8 @@ pub fn render(report: &JobReport, detail: Detail) -> Result<String, serde_json::
         .collect();
     let seconds = report.started_realtime_ns / 1_000_000_000;
     let mut document = Object::new()
-        .text("fio version", format!("pagelab-{}", report.pagelab_version))
+        .text("fio version", super::SIGNATURE)
+        .text("pagelab version", &report.pagelab_version)
         .count("timestamp", seconds)
         .count("timestamp_ms", report.started_realtime_ns / 1_000_000)
         .text("time", super::normal::date(seconds));
@@ -125,12 +128,18 @@ fn disk(disk: &DiskUse) -> Object {
         .number("util", disk.util)
 }
 
+/// Options as written, by the names that fio reports them under.
 fn given(options: &[Given]) -> Object {
     options.iter().fold(Object::new(), |object, one| {
-        // The last of several counts.
         let mut object = object;
-        object.0.retain(|(key, _)| *key != one.name);
-        object.text(&one.name, one.value.clone().unwrap_or_else(|| "1".to_owned()))
+        let name = reported_name(&one.name);
+        let value = one.value.clone().unwrap_or_else(|| "1".to_owned());
+        let before = object.0.iter().position(|(key, _)| key == name).map(|place| object.0.remove(place));
+        match before {
+            // Names add up; of other options the last counts. (fio writes the key of each, which no reader of JSON can keep apart.)
+            Some((_, Node::Text(names))) if name == "filename" => object.text(name, format!("{names}:{value}")),
+            _ => object.text(name, value),
+        }
     })
 }
 
@@ -146,15 +155,20 @@ fn job(
     let mut object = Object::new()
         .text("jobname", &figures.name)
         .count("groupid", u64::from(figures.group))
-        .count("error", figures.failure.as_ref().map_or(0, |failure| failure.errno.unsigned_abs().into()))
-        .count("eta", 0)
+        .count("error", u64::from(figures.error().unsigned_abs()))
+        .count("eta", report.eta_s.unwrap_or(0))
         .count("elapsed", report.run.duration_ns().div_ceil(1_000_000_000));
     if let Some(description) = &entry.job.options.description {
         object = object.text("desc", description);
     }
     object = object.object("job options", job_options(entry.job));
-    for ((name, result), group) in figures.directions().into_iter().zip(group) {
-        object = object.object(name, direction(entry, result, group, detail));
+    if entry.job.options.unified_rw_reporting != UnifiedReporting::Mixed {
+        for ((name, result), group) in figures.directions().into_iter().zip(group) {
+            object = object.object(name, direction(entry, result, group, detail));
+        }
+    }
+    if let Some(mixed) = mixed(entry) {
+        object = object.object("mixed", direction(entry, &mixed, mixed_group(group), detail));
     }
     let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), detail);
     object = object
@@ -172,7 +186,7 @@ fn job(
     }
     if entry.job.options.continues() {
         object = object
-            .count("total_err", figures.errors())
+            .count("total_err", figures.total_errors())
             .count("first_error", figures.first_error.map_or(0, |errno| u64::from(errno.unsigned_abs())));
     }
     object = object
@@ -218,9 +232,8 @@ fn job_options(job: &JobSpec) -> Object {
 
 fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDirection>, detail: Detail) -> Object {
     let options = &entry.job.options;
-    let seconds = entry.seconds();
-    let per_second = bandwidth(result.bytes, entry.figures.window);
-    let active = result.operations > 0;
+    let seconds = result.seconds();
+    let per_second = result.bytes_per_second();
     let percentiles = |wanted: bool| wanted.then_some(options.percentile_list.0.as_slice());
     let share = match group {
         Some(group) if group.bandwidth > 0.0 => {
@@ -236,7 +249,7 @@ fn direction(entry: &Entry<'_>, result: &DirectionResult, group: Option<GroupDir
         .count("bw_bytes", per_second as u64)
         .count("bw", (per_second / 1024.0) as u64)
         .number("iops", if seconds > 0.0 { result.operations as f64 / seconds } else { 0.0 })
-        .count("runtime", if active { entry.milliseconds() } else { 0 })
+        .count("runtime", result.milliseconds())
         .count("total_ios", result.operations)
         .count("short_ios", result.short_operations)
         .count("drop_ios", 0)

@@ -7,6 +7,10 @@ mod summary;
 pub mod terse;
 
 pub use summary::{Entry, Group, entries, groups};
+pub use terse::TerseVersion;
+
+/// The program whose layouts these are, by the name that programs which read them look for.
+pub(crate) const SIGNATURE: &str = "fio-3.33";
 
 use crate::report::JobReport;
 
@@ -34,6 +38,11 @@ impl Format {
         ("csv", Self::Terse),
     ];
 
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, format)| *format == self).map_or("normal", |(word, _)| word)
+    }
+
     /// The layouts in a list such as `json,normal`.
     ///
     /// # Errors
@@ -51,14 +60,34 @@ impl Format {
     }
 }
 
-/// The report in all layouts that are wanted, one after the other in fio's order: terse, JSON, text.
+/// How reports are printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layouts {
+    /// The layouts, in any order: they are printed in fio's.
+    pub formats: Vec<Format>,
+    /// Which terse layout.
+    pub terse_version: TerseVersion,
+}
+
+impl Layouts {
+    /// The layouts as a list that [`Format::list`] reads.
+    pub fn list(&self) -> String {
+        self.formats.iter().map(|format| format.word()).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The report in all layouts that are wanted, one after the other in fio's order: the heading of the text, terse, JSON, text.
 ///
 /// # Errors
 /// Never for a report of this crate; kept for the signature of the serialiser.
-pub fn render(report: &JobReport, formats: &[Format]) -> Result<String, serde_json::Error> {
+pub fn render(report: &JobReport, layouts: &Layouts) -> Result<String, serde_json::Error> {
+    let formats = &layouts.formats;
     let mut out = String::new();
+    if formats.contains(&Format::Normal) && !report.heading_printed {
+        out.push_str(&normal::heading(report));
+    }
     if formats.contains(&Format::Terse) {
-        out.push_str(&terse::render(report));
+        out.push_str(&terse::render(report, layouts.terse_version));
     }
     if formats.contains(&Format::JsonPlus) {
         out.push_str(&json::render(report, json::Detail::Plus)?);

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use pagelab_fiojob::words::UnifiedReporting;
 use pagelab_fiojob::{Direction, JobSpec};
 
 use super::json::{BATCHES, LEVELS, depth_shares, distribution, mean_of};
 use super::numbers::{TimeUnit, num, percentile_unit, time_unit};
-use super::summary::{Entry, Group, GroupDirection, bandwidth, entries, groups};
+use super::summary::{Entry, Group, GroupDirection, entries, groups, mixed, mixed_group};
 use crate::disks::DiskUse;
 use crate::engines::MapReport;
 use crate::histogram::Latencies;
@@ -15,12 +16,11 @@ use crate::report::{DirectionResult, JobReport, Moments};
 /// Width that percentiles are laid out for.
 const COLUMNS: usize = 80;
 
-/// The report as text.
+/// The report as text, behind its [`heading`].
 pub fn render(report: &JobReport) -> String {
     let entries = entries(report);
     let groups = groups(&entries);
     let mut out = String::new();
-    heading(&mut out, report);
     for entry in &entries {
         let group = groups.iter().find(|group| group.number == entry.figures.group);
         // Writing to a String cannot fail, here and below.
@@ -30,9 +30,6 @@ pub fn render(report: &JobReport) -> String {
         let _ = status(&mut out, group);
     }
     let _ = disks(&mut out, &report.disks);
-    for warning in &report.warnings {
-        let _ = writeln!(out, "\nnote: {warning}");
-    }
     out
 }
 
@@ -57,7 +54,10 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {:02}:{:02}:{:02} {year}", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-fn heading(out: &mut String, report: &JobReport) {
+/// What comes before the first report: the jobs, the program, how many workers.
+pub fn heading(report: &JobReport) -> String {
+    let mut text = String::new();
+    let out = &mut text;
     for job in &report.workload.jobs {
         let o = &job.options;
         let size = |bytes: u64| num(bytes as f64, 4, 1024) + "B";
@@ -79,7 +79,8 @@ fn heading(out: &mut String, report: &JobReport) {
             out.push_str("...\n");
         }
     }
-    let _ = writeln!(out, "pagelab-{} (operations timed by {})", report.pagelab_version, report.clock.source);
+    let (version, clock) = (&report.pagelab_version, &report.clock.source);
+    let _ = writeln!(out, "{} (pagelab-{version}, operations timed by {clock})", super::SIGNATURE);
     let (mut threads, mut processes) = (0_u64, 0_u64);
     for job in &report.workload.jobs {
         *(if job.options.thread { &mut threads } else { &mut processes }) += job.options.numjobs;
@@ -89,12 +90,13 @@ fn heading(out: &mut String, report: &JobReport) {
         .filter(|(n, _, _)| *n > 0)
         .map(|(n, one, many)| format!("{n} {}", if n == 1 { one } else { many }))
         .collect();
-    let _ = writeln!(out, "Started {}", parts.join(" and "));
+    let _ = writeln!(out, "Starting {}", parts.join(" and "));
+    text
 }
 
 fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobReport) -> std::fmt::Result {
     let figures = &entry.figures;
-    let errno = figures.failure.as_ref().map_or(0, |failure| failure.errno);
+    let errno = figures.error();
     writeln!(
         out,
         "\n{}: (groupid={}, jobs={}): err={errno:2}: pid={}: {}",
@@ -110,9 +112,7 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
     if let Some(description) = &entry.job.options.description {
         writeln!(out, "  Description  : [{description}]")?;
     }
-    direction(out, entry, "read", &figures.read, group.and_then(|g| g.read))?;
-    direction(out, entry, "write", &figures.write, group.and_then(|g| g.write))?;
-    direction(out, entry, "trim", &figures.trim, group.and_then(|g| g.trim))?;
+    directions(out, entry, group)?;
     latency_shares(out, entry)?;
     if figures.flushes.count > 0 {
         writeln!(out, "  fsync/fdatasync/sync_file_range:")?;
@@ -145,10 +145,12 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         let (method, blocks, wrong) = (&verify.method, verify.blocks, verify.mismatches);
         writeln!(out, "     verified  : {method}, blocks={blocks}, mismatches={wrong}")?;
     }
-    if entry.job.options.continues() && figures.errors() > 0 {
+    if entry.job.options.continues() {
         let first = figures.first_error.unwrap_or(0);
-        let words = std::io::Error::from_raw_os_error(first);
-        writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.errors())?;
+        let words = std::io::Error::from_raw_os_error(first).to_string();
+        // As strerror(3) has it, which is all that fio prints.
+        let words = words.split(" (os error").next().unwrap_or_default();
+        writeln!(out, "     errors    : total={}, first_error={first}/<{words}>", figures.total_errors())?;
     }
     let o = &entry.job.options;
     writeln!(
@@ -160,6 +162,20 @@ fn job(out: &mut String, entry: &Entry<'_>, group: Option<&Group>, report: &JobR
         figures.latency_depth.map_or_else(|| entry.job.depth(), u64::from)
     )?;
     steady(out, entry)
+}
+
+/// The directions of a job, apart or together (`unified_rw_reporting`).
+fn directions(out: &mut String, entry: &Entry<'_>, group: Option<&Group>) -> std::fmt::Result {
+    let groups = [group.and_then(|g| g.read), group.and_then(|g| g.write), group.and_then(|g| g.trim)];
+    if entry.job.options.unified_rw_reporting != UnifiedReporting::Mixed {
+        for ((name, result), group) in entry.figures.directions().into_iter().zip(groups) {
+            direction(out, entry, name, result, group)?;
+        }
+    }
+    match mixed(entry) {
+        Some(mixed) => direction(out, entry, "mixed", &mixed, mixed_group(groups)),
+        None => Ok(()),
+    }
 }
 
 fn steady(out: &mut String, entry: &Entry<'_>) -> std::fmt::Result {
@@ -204,8 +220,8 @@ fn direction(
     if result.operations == 0 {
         return Ok(());
     }
-    let seconds = entry.seconds().max(1e-9);
-    let per_second = bandwidth(result.bytes, entry.figures.window);
+    let seconds = result.seconds().max(1e-9);
+    let per_second = result.bytes_per_second();
     let figures = significant_figures(entry.job);
     writeln!(
         out,
@@ -214,7 +230,7 @@ fn direction(
         num(per_second, figures, 1024),
         num(per_second, figures, 1000),
         num(result.bytes as f64, figures, 1024),
-        entry.milliseconds()
+        result.milliseconds()
     )?;
     let options = &entry.job.options;
     if let Some(slat) = &result.slat {

@@ -1,6 +1,7 @@
 //! Workers aggregated as the output shows them: by group, merged where the job says so.
 
-use pagelab_fiojob::JobSpec;
+use pagelab_fiojob::words::UnifiedReporting;
+use pagelab_fiojob::{Direction, JobSpec};
 
 use crate::report::{DirectionResult, JobReport, Window, WorkerReport};
 
@@ -12,25 +13,45 @@ pub struct Entry<'a> {
     pub job: &'a JobSpec,
     /// How many workers are in it.
     pub workers: u64,
+    /// The measured windows of all of them together, ns.
+    pub run_ns: u64,
 }
 
 impl Entry<'_> {
-    /// Length of the measured window in seconds; 0 if there was none.
-    pub fn seconds(&self) -> f64 {
-        self.figures.window.map_or(0.0, |window| window.duration_ns() as f64 / 1e9)
-    }
-
-    /// Length of the measured window in ms, at least 1 where there was one, as fio counts.
+    /// The measured windows of all workers together in ms, at least 1 where there was one, as fio counts.
     pub fn milliseconds(&self) -> u64 {
-        self.figures.window.map_or(0, |window| (window.duration_ns() / 1_000_000).max(1))
+        if self.figures.window.is_none() { 0 } else { whole_milliseconds(self.run_ns) }
     }
 
     /// Share of a CPU in user and kernel mode, percent; 0 where there was no window.
     pub fn cpu_percent(&self) -> (f64, f64) {
-        let (Some(usage), Some(window)) = (self.figures.usage, self.figures.window) else { return (0.0, 0.0) };
+        let (Some(usage), true) = (self.figures.usage, self.run_ns > 0) else { return (0.0, 0.0) };
         // As in fio, the time of all merged workers over the time of all merged workers.
-        let available = (window.duration_ns().saturating_mul(self.workers)).max(1) as f64;
+        let available = self.run_ns as f64;
         (100.0 * usage.user_ns as f64 / available, 100.0 * usage.system_ns as f64 / available)
+    }
+}
+
+/// A time in ms, at least 1, as fio counts.
+fn whole_milliseconds(ns: u64) -> u64 {
+    (ns / 1_000_000).max(1)
+}
+
+impl DirectionResult {
+    /// How long it was at work in ms, at least 1; 0 if nothing was done.
+    pub(super) fn milliseconds(&self) -> u64 {
+        if self.operations == 0 { 0 } else { whole_milliseconds(self.runtime_ns) }
+    }
+
+    /// How long it was at work in seconds; 0 if nothing was done.
+    pub(super) fn seconds(&self) -> f64 {
+        if self.operations == 0 { 0.0 } else { self.runtime_ns as f64 / 1e9 }
+    }
+
+    /// Bytes per second of the time that it was at work; 0 where there was none.
+    pub(super) fn bytes_per_second(&self) -> f64 {
+        let seconds = self.seconds();
+        if seconds > 0.0 { self.bytes as f64 / seconds } else { 0.0 }
     }
 }
 
@@ -69,6 +90,7 @@ pub fn entries(report: &JobReport) -> Vec<Entry<'_>> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for worker in &report.workers {
         let Some(job) = report.workload.jobs.get(worker.job) else { continue };
+        let run_ns = worker.window.map_or(0, Window::duration_ns);
         match entries.last_mut() {
             Some(last)
                 if job.options.group_reporting
@@ -77,11 +99,36 @@ pub fn entries(report: &JobReport) -> Vec<Entry<'_>> {
             {
                 last.figures.merge(worker);
                 last.workers += 1;
+                last.run_ns = last.run_ns.saturating_add(run_ns);
             }
-            _ => entries.push(Entry { figures: worker.clone(), job, workers: 1 }),
+            _ => entries.push(Entry { figures: worker.clone(), job, workers: 1, run_ns }),
         }
     }
     entries
+}
+
+/// All directions together, for a job that wants them so (`unified_rw_reporting`).
+pub(super) fn mixed(entry: &Entry<'_>) -> Option<DirectionResult> {
+    if entry.job.options.unified_rw_reporting == UnifiedReporting::None {
+        return None;
+    }
+    let mut all = DirectionResult::default();
+    for (_, result) in entry.figures.directions() {
+        all.merge(result);
+    }
+    Some(all)
+}
+
+/// The figures of a group, all directions together.
+pub(super) fn mixed_group(group: [Option<GroupDirection>; Direction::COUNT]) -> Option<GroupDirection> {
+    group.into_iter().flatten().reduce(|a, b| GroupDirection {
+        bytes: a.bytes + b.bytes,
+        bandwidth: a.bandwidth + b.bandwidth,
+        bandwidth_min: a.bandwidth_min + b.bandwidth_min,
+        bandwidth_max: a.bandwidth_max + b.bandwidth_max,
+        milliseconds_min: a.milliseconds_min.min(b.milliseconds_min),
+        milliseconds_max: a.milliseconds_max.max(b.milliseconds_max),
+    })
 }
 
 /// The groups of the report.
@@ -93,18 +140,20 @@ pub fn groups(entries: &[Entry<'_>]) -> Vec<Group> {
             groups.push(Group { number, ..Group::default() });
         }
         if let Some(group) = groups.last_mut() {
-            add(&mut group.read, &entry.figures.read, entry.figures.window);
-            add(&mut group.write, &entry.figures.write, entry.figures.window);
-            add(&mut group.trim, &entry.figures.trim, entry.figures.window);
+            add(&mut group.read, &entry.figures.read);
+            add(&mut group.write, &entry.figures.write);
+            add(&mut group.trim, &entry.figures.trim);
         }
     }
     groups
 }
 
-fn add(slot: &mut Option<GroupDirection>, result: &DirectionResult, window: Option<Window>) {
-    let (Some(window), true) = (window, result.operations > 0) else { return };
-    let milliseconds = (window.duration_ns() / 1_000_000).max(1);
-    let own = bandwidth(result.bytes, Some(window));
+fn add(slot: &mut Option<GroupDirection>, result: &DirectionResult) {
+    if result.operations == 0 {
+        return;
+    }
+    let milliseconds = result.milliseconds();
+    let own = result.bytes_per_second();
     let group = slot.get_or_insert(GroupDirection {
         bandwidth_min: f64::INFINITY,
         milliseconds_min: u64::MAX,
@@ -117,12 +166,4 @@ fn add(slot: &mut Option<GroupDirection>, result: &DirectionResult, window: Opti
     group.milliseconds_max = group.milliseconds_max.max(milliseconds);
     // As in fio: all bytes over the longest window.
     group.bandwidth = group.bytes as f64 / (group.milliseconds_max as f64 / 1e3);
-}
-
-/// Bytes per second over a window; 0 where there was none.
-pub(super) fn bandwidth(bytes: u64, window: Option<Window>) -> f64 {
-    match window.map(Window::duration_ns) {
-        None | Some(0) => 0.0,
-        Some(ns) => bytes as f64 / (ns as f64 / 1e9),
-    }
 }

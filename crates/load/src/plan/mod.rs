@@ -1,6 +1,8 @@
 //! From jobs to workers: who works on which region of which target, in which order, with which seed.
 
 mod course;
+mod cpus;
+pub(crate) mod outputs;
 mod paths;
 mod rivals;
 pub(crate) mod spans;
@@ -19,7 +21,7 @@ use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};
 use crate::random::{derive_seed, system_seed};
 use crate::replay::{Replay, Replays};
-use crate::safety::{self, Permit, TargetKind, directory_of};
+use crate::safety::{Permit, TargetKind, directory_of};
 
 /// The seed of jobs that name none and are to repeat.
 const DEFAULT_SEED: u64 = 0x7061_6765_6C61_6201;
@@ -128,7 +130,18 @@ pub fn plan_with(
     replays: &Replays,
     inspect: &dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
 ) -> Result<Plan, LoadError> {
-    let mut planner = Planner { inspect, replays, targets: Vec::new(), by_path: BTreeMap::new() };
+    lay_out(workload, replays, inspect, true)
+}
+
+/// The plan; `looks`: what else the file system says is asked, too.
+fn lay_out(
+    workload: &Workload,
+    replays: &Replays,
+    inspect: &dyn Fn(&Path, &str) -> Result<TargetKind, LoadError>,
+    looks: bool,
+) -> Result<Plan, LoadError> {
+    let mut planner =
+        Planner { inspect, replays, targets: Vec::new(), by_path: BTreeMap::new(), warnings: Vec::new(), looks };
     let mut workers: Vec<WorkerPlan> = Vec::new();
     let mut seeds = Vec::new();
     let mut wave = 0;
@@ -136,6 +149,7 @@ pub fn plan_with(
         if job.stonewall && job_index > 0 {
             wave += 1;
         }
+        cpus::exist(job)?;
         let base = base_seed(job);
         seeds.push(base);
         // If several jobs have that name, all must be done.
@@ -153,8 +167,9 @@ pub fn plan_with(
             workers.push(worker);
         }
     }
-    let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: Vec::new() };
-    plan.warnings = rivals::find(&mut plan, workload)?;
+    let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: planner.warnings };
+    let rivals = rivals::find(&mut plan, workload)?;
+    plan.warnings.extend(rivals);
     logs_are_apart(workload)?;
     Ok(plan)
 }
@@ -183,24 +198,29 @@ fn logs_are_apart(workload: &Workload) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Plans a workload without running it: refuses whatever a run on this machine would refuse, except for what depends on
-/// files and devices that are not there. Gives the plan's warnings.
+/// Plans a workload without looking at files and devices: refuses what is wrong whatever lies there, as fio's `--parse-only`. Gives the
+/// plan's warnings.
 ///
 /// # Errors
 /// As [`plan`].
 pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
-    let inspect = |path: &Path, job: &str| match safety::inspect(path, job) {
-        Ok(TargetKind::Missing) | Err(_) if path.to_str().is_some_and(|path| path.starts_with("/dev/dax")) => {
-            Ok(TargetKind::DaxDevice { bytes: i64::MAX.cast_unsigned(), align: 2 << 20 })
+    // Files long enough for anything: the length that they have is nothing that the job's text says.
+    let supposed = |path: &Path, name: &str| {
+        let is = |word: fn(&JobSpec) -> bool| workload.jobs.iter().any(|job| job.name == name && word(job));
+        let dax = path.starts_with("/dev") && path.to_str().is_some_and(|path| path.starts_with("/dev/dax"));
+        if dax || is(|job| job.options.caps().contains(Caps::DAX_DEVICES)) {
+            return Ok(TargetKind::DaxDevice { bytes: i64::MAX.cast_unsigned(), align: 2 << 20 });
         }
-        Ok(TargetKind::Missing) | Err(_) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
-            Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() })
+        if (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || is(|job| job.options.rw.0.trims()) {
+            return Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() });
         }
-        Ok(kind) => Ok(kind),
-        Err(_) => Ok(TargetKind::Missing),
+        Ok(TargetKind::File { bytes: SUPPOSED_BYTES })
     };
-    plan(workload, &inspect).map(|plan| plan.warnings)
+    lay_out(workload, &Replays::new(), &supposed, false).map(|plan| plan.warnings)
 }
+
+/// The length of files that nobody looks at.
+const SUPPOSED_BYTES: u64 = 1 << 50;
 
 impl Plan {
     /// Grants workers the right to write the files checked, by name.
@@ -232,6 +252,9 @@ struct Planner<'a> {
     replays: &'a Replays,
     targets: Vec<TargetPlan>,
     by_path: BTreeMap<PathBuf, usize>,
+    warnings: Vec<String>,
+    /// Whether the file system is asked.
+    looks: bool,
 }
 
 impl Planner<'_> {
@@ -255,8 +278,10 @@ impl Planner<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let mut found = match &replay {
             Some(replay) => spans::of_log(replay),
+            None if caps.contains(Caps::WHOLE_FILES) => spans::of_whole_files(job, known.len()),
             None => spans::of_worker(job, clone, &known, seed)?,
         };
+        self.warnings.append(&mut found.warnings);
         if caps.contains(Caps::MAPS) {
             // What is not mapped cannot be touched: operations stay inside their region.
             for span in &mut found.files {
@@ -302,12 +327,22 @@ impl Planner<'_> {
         let target = self.targets.get(index);
         target.map_or(Ok(()), |target| suits::check(target, job, caps))?;
         let device = target.is_some_and(|target| target.kind.is_device());
+        if self.looks && target.is_some_and(|target| target.kind == TargetKind::Missing) {
+            directories_are_there(job)?;
+        }
         if !job.options.allow_file_create && target.is_some_and(|target| target.kind == TargetKind::Missing) {
             let reason = format!("{} does not exist and allow_file_create=0", path.display());
             return Err(LoadError::Target { job: job.name.clone(), reason });
         }
-        let room = if job.options.fill_device && !device { Some(free_bytes(path, job)?) } else { None };
-        Ok(spans::Known { bytes: target.and_then(known_bytes), endless: device, room })
+        let room = match job.options.fill_device && !device {
+            true if self.looks => Some(free_bytes(path, job)?),
+            true => Some(SUPPOSED_BYTES),
+            false => None,
+        };
+        // A supposed length is none beside one that the job names.
+        let is_named = !self.looks && !device && job.options.filesize.is_some();
+        let bytes = target.and_then(known_bytes).filter(|_| !is_named);
+        Ok(spans::Known { bytes, endless: device, room })
     }
 
     fn target(&mut self, path: &Path, job_index: usize, job: &JobSpec) -> Result<usize, LoadError> {
@@ -333,11 +368,23 @@ impl Planner<'_> {
     }
 }
 
+/// Folders named by `directory=` must exist, as in fio; those above other files are made.
+fn directories_are_there(job: &JobSpec) -> Result<(), LoadError> {
+    match paths::directories(job).into_iter().find(|directory| !directory.is_dir()) {
+        None => Ok(()),
+        Some(missing) => {
+            let missing = missing.display();
+            let reason = format!("the directory {missing} does not exist; mkdir -p {missing}");
+            Err(LoadError::Target { job: job.name.clone(), reason })
+        }
+    }
+}
+
 /// The size of a target that percentages and a missing size= refer to: its present size, or the one an earlier job will
 /// have given it.
 fn known_bytes(target: &TargetPlan) -> Option<u64> {
     let there = match target.kind {
-        TargetKind::Missing => 0,
+        TargetKind::Missing | TargetKind::Bottomless => 0,
         TargetKind::File { bytes } | TargetKind::BlockDevice { bytes } | TargetKind::DaxDevice { bytes, .. } => bytes,
     };
     Some(there.max(target.bytes_needed)).filter(|bytes| *bytes > 0)
@@ -354,7 +401,12 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     }
     let first_use = target.bytes_needed == 0;
     must_be_there(target, job, end)?;
-    can_be_trimmed(target, job)?;
+    can_be_trimmed(target, job, caps)?;
+    if caps.contains(Caps::CREATES) {
+        // The job makes it, and nobody before it.
+        target.unlink |= job.options.unlink;
+        return Ok(());
+    }
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
@@ -368,8 +420,10 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
 }
 
 /// Trims are discards of block devices, as in fio 3.33.
-fn can_be_trimmed(target: &TargetPlan, job: &JobSpec) -> Result<(), LoadError> {
-    if !job.options.rw.0.trims() || matches!(target.kind, TargetKind::BlockDevice { .. }) {
+fn can_be_trimmed(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<(), LoadError> {
+    // What takes part of a file's space away punches holes.
+    let punches = caps.contains(Caps::ALLOCATES) || caps.contains(Caps::WHOLE_FILES);
+    if !job.options.rw.0.trims() || punches || matches!(target.kind, TargetKind::BlockDevice { .. }) {
         return Ok(());
     }
     let path = target.path.display();
@@ -400,6 +454,7 @@ fn must_be_there(target: &TargetPlan, job: &JobSpec, end: u64) -> Result<(), Loa
 /// Free bytes of the file system that a file lies on, and a little more, so that writing that much meets the end of it.
 fn free_bytes(path: &Path, job: &JobSpec) -> Result<u64, LoadError> {
     let directory = directory_of(path);
+    let directory = directory.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let system = rustix::fs::statvfs(directory).map_err(|error| {
         LoadError::system(format!("job '{}': free space of {}", job.name, directory.display()), error)
     })?;

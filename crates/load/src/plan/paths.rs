@@ -44,19 +44,24 @@ fn format(format: &str, job: &str, worker: u32, file: u64) -> String {
     name
 }
 
-/// The names of one worker's files, in order.
+/// The folders that the job names.
+pub(super) fn directories(job: &JobSpec) -> Vec<PathBuf> {
+    job.options.directory.as_deref().map(list).unwrap_or_default().into_iter().map(PathBuf::from).collect()
+}
+
+/// The names of one worker's files, in order. As in fio a job's name may be a path.
 ///
 /// # Errors
 /// The job's name cannot be part of a file's name.
 pub(super) fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadError> {
     let o = &job.options;
-    let directories = o.directory.as_deref().map(list).unwrap_or_default();
-    let directory = directories.get(clone as usize % directories.len().max(1)).map(PathBuf::from);
+    let directories = directories(job);
+    let directory = directories.get(clone as usize % directories.len().max(1));
     let place = |name: String| match &directory {
         Some(directory) => directory.join(name),
         None => PathBuf::from(name),
     };
-    if let Some(names) = &o.filename {
+    if let Some(names) = o.filename.as_deref() {
         let mut names = list(names);
         let written =
             |given: &pagelab_fiojob::Given| options::option(&given.name).is_some_and(|def| def.name == "nrfiles");
@@ -65,22 +70,19 @@ pub(super) fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadE
         }
         return Ok(names.into_iter().map(place).collect());
     }
-    if o.nrfiles == 1 && Path::new(&job.name).metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
-    {
+    let section = job.section();
+    if o.nrfiles == 1 && Path::new(section).metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         // A section that is called like a device means the device, as in fio.
-        return Ok(vec![PathBuf::from(&job.name)]);
+        return Ok(vec![PathBuf::from(section)]);
     }
-    if job.name.contains(['/', '\0']) && o.filename_format.as_deref().is_none_or(|format| format.contains("$jobname")) {
+    if section.contains('\0') && o.filename_format.as_deref().is_none_or(|format| format.contains("$jobname")) {
         return Err(LoadError::Target {
             job: job.name.clone(),
-            reason: format!(
-                "'{}' is no device, and a name with '/' cannot be part of a file's name; give filename=",
-                job.name
-            ),
+            reason: "a name with a NUL byte cannot be part of a file's name; give filename=".to_owned(),
         });
     }
     let pattern = o.filename_format.as_deref().unwrap_or("$jobname.$jobnum.$filenum");
-    Ok((0..o.nrfiles).map(|file| place(format(pattern, &job.name, clone, file))).collect())
+    Ok((0..o.nrfiles).map(|file| place(format(pattern, section, clone, file))).collect())
 }
 
 #[cfg(test)]

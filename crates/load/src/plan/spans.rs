@@ -15,6 +15,8 @@ pub(crate) struct Spans {
     pub files: Vec<FileSpan>,
     /// Bytes of a pass over all of them.
     pub pass_bytes: u64,
+    /// What is done otherwise than the job says.
+    pub warnings: Vec<String>,
 }
 
 /// The planner's facts about a file before the run.
@@ -46,7 +48,26 @@ pub(crate) fn of_log(replay: &Replay) -> Spans {
     let span = |end: &u64| FileSpan { start: 0, region_bytes: *end, file_bytes: u64::MAX };
     let files: Vec<FileSpan> = replay.ends.iter().map(span).collect();
     let pass_bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.region_bytes));
-    Spans { files, pass_bytes }
+    Spans { files, pass_bytes, warnings: Vec::new() }
+}
+
+/// A block of each of `count` files, whose operations are of the whole file.
+pub(crate) fn of_whole_files(job: &JobSpec, count: usize) -> Spans {
+    let block = least_block(job);
+    let span = FileSpan { start: 0, region_bytes: block, file_bytes: block };
+    let per_file = match (job.options.filesize, job.options.size) {
+        (Some(range), _) => range.high_bytes,
+        (None, Some(Extent::Bytes(size))) => size / count.max(1) as u64,
+        _ => block,
+    };
+    let mut warnings = Vec::new();
+    if per_file > block {
+        warnings.push(format!(
+            "job '{}': ioengine={} counts one operation for each file; fio counts one for each block of {block} bytes that the file would have, and times the one",
+            job.name, job.options.ioengine.0
+        ));
+    }
+    Spans { files: vec![span; count], pass_bytes: block.saturating_mul(count as u64), warnings }
 }
 
 /// The regions of worker `clone` on files whose present sizes `known` gives.
@@ -65,16 +86,11 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     let share = size.map_or(0, |size| size / count);
     let mut larger = size.map_or(0, |size| (size - share * count) / unit);
     let mut draw = SplitMix64::new(derive_seed(seed, 0xF11E));
+    let mut warnings = Vec::new();
     let mut files = Vec::with_capacity(known.len());
     let mut total = 0_u64;
     for file in known {
-        let filesize = o.filesize.map(|range| {
-            let fits = |there: &u64| (range.low_bytes..=range.high_bytes).contains(there);
-            file.bytes.filter(fits).unwrap_or_else(|| {
-                let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
-                if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
-            })
-        });
+        let filesize = drawn_size(job, file, unit, &mut draw);
         let start = start(job, clone, file.bytes.or(filesize))?;
         let mut bytes = match (filesize, size, file.bytes) {
             (Some(bytes), _, _) => {
@@ -92,12 +108,19 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
             (None, None, _) if matches!(o.size, Some(Extent::Percent(_))) => {
                 return Err(target("size is a percentage of a file that does not exist yet; give bytes".to_owned()));
             }
+            (None, None, _) if file.endless => return Err(target("the device has no end; give size=".to_owned())),
             (None, None, _) => return Err(target("the file does not exist yet; give size=".to_owned())),
         };
         if let Some(Extent::Percent(percent @ 0..=99)) = o.size {
             let whole = bytes + start;
             bytes = Extent::Percent(percent).resolve(Some(whole)).unwrap_or(0).min(bytes);
             bytes -= bytes % unit;
+        }
+        if let Some(there) = beyond_device(file, start, bytes) {
+            if clone == 0 {
+                warnings.push(shorter(job, start, there, bytes));
+            }
+            bytes = there;
         }
         let end = start
             .checked_add(bytes)
@@ -117,7 +140,30 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     if pass_bytes < least || largest < least {
         return Err(target(format!("the region has {} bytes and holds no block of {least}", pass_bytes.min(largest))));
     }
-    Ok(Spans { files, pass_bytes })
+    Ok(Spans { files, pass_bytes, warnings })
+}
+
+fn shorter(job: &JobSpec, start: u64, there: u64, bytes: u64) -> String {
+    let name = &job.name;
+    format!(
+        "job '{name}': from {start} on the device has {there} bytes, and not {bytes}: the job works on these (size=100% says so)"
+    )
+}
+
+/// The bytes that a device has from `start` on, if `bytes` are more: as in fio, the job works on what is there.
+fn beyond_device(file: &Known, start: u64, bytes: u64) -> Option<u64> {
+    let device = file.bytes.filter(|device| file.endless && start < *device)?;
+    if start.saturating_add(bytes) > device { Some(device - start) } else { None }
+}
+
+/// The size that `filesize` gives a file: the one that it has, if that is in the range, else one that is drawn.
+fn drawn_size(job: &JobSpec, file: &Known, unit: u64, draw: &mut SplitMix64) -> Option<u64> {
+    let range = job.options.filesize?;
+    let there = file.bytes.filter(|there| (range.low_bytes..=range.high_bytes).contains(there));
+    Some(there.unwrap_or_else(|| {
+        let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
+        if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
+    }))
 }
 
 /// Where a worker's region starts in a file of `there` bytes.

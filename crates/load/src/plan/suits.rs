@@ -33,6 +33,7 @@ pub(super) fn check(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<()
             match found {
                 TargetKind::File { bytes } => format!("is a file of {bytes} bytes"),
                 TargetKind::BlockDevice { bytes } => format!("is a block device of {bytes} bytes"),
+                TargetKind::Bottomless => "is a device without contents".to_owned(),
                 _ => "does not exist".to_owned(),
             },
             o.ioengine.0
@@ -61,11 +62,13 @@ mod tests {
         assert_eq!(said("--ioengine=dev-dax"), "");
         assert_eq!(said("--ioengine=dev-dax --bs=1000 --offset=3m --size=9m"), "");
         assert_eq!(said("--ioengine=dev-dax --size=50% --map_granularity=4m"), "");
+        // What is beyond the end is left out, as in fio.
+        assert_eq!(said("--ioengine=dev-dax --size=17m"), "");
         for (words, found, needed) in [
             ("--ioengine=psync", "16777216 bytes", "use ioengine=dev-dax"),
             ("--ioengine=mmap", "ioengine=mmap", "use ioengine=dev-dax"),
             ("--ioengine=libpmem", "ioengine=libpmem", "use ioengine=dev-dax"),
-            ("--ioengine=dev-dax --size=17m", "has 16777216", "ends at byte 17825792"),
+            ("--ioengine=dev-dax --offset=16m --size=1m", "has 16777216", "ends at byte 17825792"),
             ("--ioengine=dev-dax --map_granularity=1m", "map_granularity=1048576", "2097152"),
             ("--ioengine=dev-dax --map_granularity=2m --map_shift=4k", "map_shift=4096", "2097152"),
         ] {

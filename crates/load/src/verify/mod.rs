@@ -218,7 +218,7 @@ impl Verify {
 
 /// Writes a file anew that is pagelab's or does not exist.
 fn write_own(path: &Path, bytes: &[u8], state_dir: &Path) -> Result<(), String> {
-    let mut file = safety::make_own(path, state_dir).map_err(|error| error.to_string())?;
+    let mut file = safety::make_own(path, state_dir, &[]).map_err(|error| error.to_string())?;
     std::io::Write::write_all(&mut file, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -299,6 +299,10 @@ impl<W: Repeatable> Source for Verified<W> {
         self.walk.passes()
     }
 
+    fn owes_write(&self) -> bool {
+        matches!(self.now, Now::Walking) && self.walk.owes_write()
+    }
+
     fn finished(&self) -> bool {
         matches!(self.now, Now::Walking) && !self.backlog_is_due() && (self.ended || self.walk.finished())
     }

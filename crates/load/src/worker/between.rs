@@ -145,11 +145,14 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return Err(End::Full);
         }
         let message = self.engine.explain(fault, operation);
+        if self.options.counts_errors_of(operation.direction) {
+            self.first_error.get_or_insert(errno);
+        }
         if !self.options.goes_on_after(operation.direction, errno) {
+            self.fatal_error_counts = self.options.counts_errors_of(operation.direction);
             return Err(End::Failed(Failure { errno, message }));
         }
         self.sides[operation.direction as usize].errors += 1;
-        self.first_error.get_or_insert(errno);
         if self.options.error_dump {
             // Standard error may be closed; the count says it too.
             let _ = std::io::Write::write_all(

@@ -12,12 +12,14 @@ use std::sync::atomic::Ordering;
 
 use pagelab_fiojob::{Caps, Direction, JobOptions, Operation};
 
+use super::commands;
 use super::files::Files;
 use super::flight::Flight;
 use super::goal::Goal;
 use super::iolog::IoLog;
 use super::logs::{Logs, Took};
 use super::pace::{Pace, wait};
+use super::ranges::Ranges;
 use super::side::{Kinds, Side};
 use super::surroundings;
 use super::task::{Task, WorkerResult};
@@ -29,7 +31,7 @@ use crate::engines::{Engine, StartOver, Synchronous};
 use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::histogram::Recorder;
-use crate::offsets::{Replayed, Stamped, Stream, Varied};
+use crate::offsets::{Order, Replayed, Stamped, Stream, Varied};
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
 use crate::shared::{Stage, State};
@@ -100,15 +102,7 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
     source: Result<S, LoadError>,
     pass: impl Fn(&mut Drive<'a, E, S, Q>) -> End,
 ) -> WorkerResult {
-    let mut report = WorkerReport {
-        job: task.plan.job,
-        name: task.job.name.clone(),
-        clone: task.plan.clone,
-        group: task.plan.group,
-        pid: std::process::id(),
-        tid: rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(),
-        ..WorkerReport::default()
-    };
+    let mut report = empty_report(task);
     let never_began = |report| WorkerResult { report, not_ready: None };
     if task.job.options.create_only || !task.await_stage(Stage::Prepare) {
         return never_began(report);
@@ -132,11 +126,44 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
     task.shared.set_state(task.plan.index, State::Ready);
     if waits || task.await_stage(Stage::Work) {
         drive.delay_start();
-        drive.work(pass);
+        match commands::before(task) {
+            Ok(()) => {
+                drive.work(pass);
+                commands::after(task);
+            }
+            Err(failure) => drive.failure = Some(failure),
+        }
         drive.report(&mut report);
         task.leave(report.failure.is_some());
     }
     WorkerResult { report, not_ready: None }
+}
+
+/// Whether a job's random blocks come without a map of those that came already, so that no pass ever ends in fio; or zones follow
+/// each other.
+fn is_seamless(task: &Task<'_>) -> bool {
+    let options = &task.job.options;
+    if task.plan.replay.is_some() || options.verifies() {
+        return false;
+    }
+    let Some(varied) = &task.plan.varied else { return task.plan.course.order == Order::Drawn };
+    match varied.stride {
+        Some(_) => varied.random || !options.time_based,
+        None => varied.random && !varied.once,
+    }
+}
+
+/// The report of the calling worker, with no figures yet.
+pub(super) fn empty_report(task: &Task<'_>) -> WorkerReport {
+    WorkerReport {
+        job: task.plan.job,
+        name: task.job.name.clone(),
+        clone: task.plan.clone,
+        group: task.plan.group,
+        pid: std::process::id(),
+        tid: rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(),
+        ..WorkerReport::default()
+    }
 }
 
 fn errno_of(error: &LoadError) -> i32 {
@@ -179,6 +206,10 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) verify: Option<Verify>,
     /// Reads of the measured window that verified written data.
     pub(super) verifying_reads: u64,
+    /// Time of the measured window that went into verifying written data, ticks.
+    pub(super) verifying_ticks: u64,
+    /// When the verifying began that is going on, ticks.
+    pub(super) verifying_since: Option<u64>,
     pub(super) clock: Clock,
     pub(super) sides: [Side; Direction::COUNT],
     pub(super) flushes: Recorder,
@@ -191,6 +222,13 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) flush_every: u64,
     pub(super) data_only: bool,
     pub(super) unflushed: u64,
+    /// What `sync_file_range` is to write back.
+    pub(super) ranges: Option<Ranges>,
+    /// The pass that has ended was flushed, and the next one begins with a flush.
+    pub(super) flush_again: bool,
+    /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
+    /// stay open and the page cache stays.
+    pub(super) seamless: bool,
     /// Something may have to happen before an operation: a pause or a flush.
     pub(super) attended: bool,
     /// Why the source gave no operation, if not because the pass is over.
@@ -212,6 +250,10 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) passes: u64,
     pub(super) covered: u64,
     pub(super) first_error: Option<i32>,
+    /// Blocks with other contents than written that the job went on after.
+    pub(super) forgiven_mismatches: u64,
+    /// The operation that ended the job is one of the errors that the job counts.
+    pub(super) fatal_error_counts: bool,
     pub(super) failure: Option<Failure>,
 }
 
@@ -251,6 +293,8 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             source,
             verify: verifying::verify_of::<E>(task),
             verifying_reads: 0,
+            verifying_ticks: 0,
+            verifying_since: None,
             clock: task.clock,
             sides: Direction::ALL.map(|_| Side::new(task.clock, kinds)),
             flushes: Recorder::default(),
@@ -261,6 +305,9 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             flush_every,
             data_only: options.fsync == 0,
             unflushed: 0,
+            ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
+            flush_again: false,
+            seamless: is_seamless(task),
             attended: false,
             pending_end: None,
             begun: 0,
@@ -277,6 +324,8 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             passes: 0,
             covered: 0,
             first_error: None,
+            forgiven_mismatches: 0,
+            fatal_error_counts: false,
             failure: None,
         }))
     }
@@ -295,6 +344,12 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
 
     /// Works until nothing is left to do.
     fn work(&mut self, pass: impl Fn(&mut Self) -> End) {
+        if let Some(log) = &mut self.iolog {
+            log.begin();
+        }
+        if let Some(logs) = &mut self.logs {
+            logs.begin();
+        }
         if self.options.ramp_time.0 > 0 {
             self.begin_ramp();
         } else {
@@ -306,6 +361,7 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             if S::VERIFIED {
                 whole = matches!(end, End::Pass | End::Ramp);
             }
+            let end = if matches!(end, End::Pass) { self.flush_behind_pass() } else { end };
             let end = if S::VERIFIED { self.verify_pass(end, &pass) } else { end };
             match end {
                 End::Pass => match self.after_pass() {
@@ -315,7 +371,10 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
                     Err(failure) => break Some(failure),
                 },
                 End::Ramp => {
-                    if let Err(failure) = self.start_over(StartOver::Rewind) {
+                    // What a job without passes has brought into the page cache stays there, as in fio.
+                    if !self.seamless
+                        && let Err(failure) = self.start_over(StartOver::Rewind)
+                    {
                         break Some(failure);
                     }
                     self.begin_measuring();
@@ -360,10 +419,12 @@ impl<E: Synchronous, S: Checked> Drive<'_, E, S> {
 
     /// Every operation timed.
     fn timed_pass(&mut self) -> End {
-        let stop = self.task.stop_flag();
+        let requests = self.task.requests();
         loop {
-            if stop.load(Ordering::Relaxed) != 0 {
-                return End::Stopped;
+            if requests.load(Ordering::Relaxed) != 0
+                && let Some(end) = self.asked()
+            {
+                return end;
             }
             let Some(operation) = self.next() else { return self.pass_end() };
             if !S::VARIED
@@ -440,7 +501,7 @@ impl<E: Synchronous, S: Checked> Drive<'_, E, S> {
     fn sparse_pass(&mut self) -> End {
         let period = self.period();
         let mut until_timed = if period == u64::MAX { u64::MAX } else { 0 };
-        let stop = self.task.stop_flag();
+        let requests = self.task.requests();
         let mut looked = self.clock.ticks();
         let mut longest = if self.attended { 1 } else { BURST };
         let (short, long) = (self.clock.from_ns(BURST_NS / 4), self.clock.from_ns(BURST_NS));
@@ -493,8 +554,10 @@ impl<E: Synchronous, S: Checked> Drive<'_, E, S> {
                 _ => {}
             }
             looked = now;
-            if stop.load(Ordering::Relaxed) != 0 {
-                return End::Stopped;
+            if requests.load(Ordering::Relaxed) != 0
+                && let Some(end) = self.asked()
+            {
+                return end;
             }
             if now >= self.next_event
                 && let Some(end) = self.event(now)

@@ -31,6 +31,11 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
 
     /// `fsync` and `fdatasync`.
     pub(super) fn flush_if_due(&mut self) -> Option<End> {
+        if self.ranges.is_some()
+            && let Some(end) = self.sync_range_if_due()
+        {
+            return Some(end);
+        }
         if self.flush_every == 0 || self.unflushed < self.flush_every {
             return None;
         }
@@ -89,10 +94,12 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         // Sleep no longer than until the next event: it may end the run.
         let task = self.task;
         loop {
-            wait(&self.clock, spin, wake.min(self.next_event), &|| task.stopped());
+            wait(&self.clock, spin, wake.min(self.next_event), &|| task.is_asked());
             let now = self.clock.ticks();
-            if task.stopped() {
-                return Some(End::Stopped);
+            if task.is_asked()
+                && let Some(end) = self.asked()
+            {
+                return Some(end);
             }
             if now >= self.next_event
                 && let Some(end) = self.event(now)
@@ -110,6 +117,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if let Some(pace) = &mut self.pace {
             pace.issued(operation.direction, operation.bytes);
         }
+        if let Some(ranges) = &mut self.ranges {
+            ranges.issued(if S::VARIED { self.source.file() } else { 0 }, operation);
+        }
     }
 
     /// Something is due: the end of the ramp or of the runtime, or a sample.
@@ -118,7 +128,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.ramp_end.is_some_and(|end| now >= end) {
             return Some(End::Ramp);
         }
-        if self.deadline.is_some_and(|end| now >= end) {
+        // A block that was trimmed is written before the job ends: the next operation does that, and asks again.
+        if self.deadline.is_some_and(|end| now >= end) && !(S::VARIED && self.source.owes_write()) {
             return Some(End::Time);
         }
         if now >= self.next_sample {
@@ -143,6 +154,15 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         self.set_next_event();
         None
+    }
+
+    /// Something was asked of this worker: a report of what it has measured so far, after which it goes on, or the end.
+    #[cold]
+    pub(super) fn asked(&mut self) -> Option<End> {
+        if self.task.take_request_to_tell() {
+            self.tell_so_far();
+        }
+        self.task.stopped().then_some(End::Stopped)
     }
 
     /// Reports the events since the last report, until `at_ns` of `CLOCK_MONOTONIC`.
@@ -211,7 +231,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
         self.flushes.reset();
         self.flight.depths = Depths::default();
-        (self.unflushed, self.first_error) = (0, None);
+        (self.unflushed, self.first_error, self.forgiven_mismatches) = (0, None, 0);
         self.measured_from = Some(now_ns);
         self.ramp_end = None;
         let runtime = self.options.runtime.0;
@@ -223,13 +243,13 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.prepare_pace();
         self.set_next_event();
         self.usage_before = thread_usage();
-        self.verifying_reads = 0;
+        (self.verifying_reads, self.verifying_ticks) = (0, 0);
     }
 
     fn prepare_pace(&mut self) {
         let course = &self.task.plan.course;
         self.pace = Pace::new(self.options, &self.clock, self.clock.ticks(), course.transfer_bytes, course.seed);
-        self.attended = self.pace.is_some() || self.flush_every > 0;
+        self.attended = self.pace.is_some() || self.flush_every > 0 || self.ranges.is_some();
     }
 }
 

@@ -109,5 +109,6 @@ fn open_one<E: Engine>(task: &Task<'_>, file: usize) -> Result<E, LoadError> {
         permit: plan.permit,
         course: &course,
         state_dir: task.state_dir,
+        allow_write: task.allow_write,
     })
 }

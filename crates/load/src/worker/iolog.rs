@@ -2,20 +2,21 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
 use std::time::Instant;
 
 use pagelab_fiojob::Operation;
 
+use super::logs::Unbegun;
 use super::task::Task;
 use crate::error::LoadError;
+use crate::plan::outputs;
 use crate::report::Failure;
 use crate::safety;
 
 /// A log that is being written.
 pub(super) struct IoLog {
     out: BufWriter<File>,
-    path: PathBuf,
+    path: Unbegun,
     names: Vec<String>,
     started: Instant,
     /// The first error; what comes after it is lost anyway.
@@ -28,11 +29,9 @@ impl IoLog {
     /// # Errors
     /// The file cannot be made, or exists and is not pagelab's.
     pub(super) fn create(task: &Task<'_>, name: &str) -> Result<Self, LoadError> {
-        let path = match task.plan.clone {
-            0 => PathBuf::from(name),
-            clone => PathBuf::from(format!("{name}.{clone}")),
-        };
-        let file = safety::make_own(&path, task.state_dir)?;
+        let path = outputs::iolog(name, task.plan.clone);
+        let unbegun = Unbegun::new(&path);
+        let file = safety::make_own(&path, task.state_dir, task.allow_write)?;
         let names = task
             .plan
             .files
@@ -43,8 +42,13 @@ impl IoLog {
                 None => format!("{}.{}.{number}", task.job.name, task.plan.clone),
             })
             .collect();
-        let mut log =
-            Self { out: BufWriter::with_capacity(1 << 16, file), path, names, started: Instant::now(), failed: None };
+        let mut log = Self {
+            out: BufWriter::with_capacity(1 << 16, file),
+            path: unbegun,
+            names,
+            started: Instant::now(),
+            failed: None,
+        };
         log.put(format_args!("fio version 3 iolog\n"));
         for file in 0..log.names.len() {
             log.act(file, "add");
@@ -54,6 +58,11 @@ impl IoLog {
             log.opened(file);
         }
         Ok(log)
+    }
+
+    /// The work begins: the file stays.
+    pub(super) fn begin(&mut self) {
+        self.path.begin();
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {

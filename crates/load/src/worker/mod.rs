@@ -1,7 +1,9 @@
 //! Workers: what runs in each thread or process of a job, and what starts and leads them.
 
+mod aggregate;
 mod between;
 mod carrying;
+mod commands;
 mod drive;
 mod events;
 mod files;
@@ -13,7 +15,9 @@ mod logs;
 pub(crate) mod pace;
 mod passes;
 mod queued;
+mod ranges;
 pub(crate) mod side;
+mod so_far;
 pub(crate) mod spawn;
 mod status;
 mod steady;
@@ -22,4 +26,4 @@ pub(crate) mod task;
 pub(crate) mod told;
 mod verifying;
 
-pub use told::{ReportReader, read_report};
+pub use told::{ReportReader, read_report, read_report_alone};

@@ -1,7 +1,8 @@
 //! What happens to a worker between passes over its files, and at the end.
 
-use super::drive::Drive;
-use super::events::flush_failure;
+use super::drive::{Drive, End};
+use super::events::{flush_failure, thread_usage};
+use crate::clock::monotonic_ns;
 use crate::engines::queue::Queue;
 use crate::engines::{Engine, StartOver};
 use crate::fault::Fault;
@@ -45,20 +46,55 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         each.checked_sub(self.covered).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
     }
 
+    /// How the next pass begins: once more in files that stay open, until time is over, or in files that are opened anew.
+    fn next_start(&self) -> StartOver {
+        let rewinds = self.measured_from.is_none() || self.options.time_based;
+        if rewinds { StartOver::Rewind } else { StartOver::Reopen }
+    }
+
+    /// The writes of a pass have ended, and the flush that they make due is done if further ones come. As in fio `fsync=` counts over
+    /// passes: what is due when a pass ends is flushed before the files are closed, and once more in the files that are opened then.
+    pub(super) fn flush_behind_pass(&mut self) -> End {
+        let due = self.flush_every > 0 && self.unflushed >= self.flush_every;
+        if !due || self.seamless || self.next_start() == StartOver::Rewind || !self.goes_on() {
+            return End::Pass;
+        }
+        match self.flush_if_due() {
+            Some(end) => end,
+            None => {
+                self.flush_again = true;
+                End::Pass
+            }
+        }
+    }
+
+    /// Whether a pass follows the one that has just ended.
+    fn goes_on(&mut self) -> bool {
+        let (passes, before, covered) = (self.passes, self.covered, self.source.covered());
+        (self.passes, self.covered) = (passes + 1, before + covered);
+        let goes_on = covered > 0 && self.limit().is_some();
+        (self.passes, self.covered) = (passes, before);
+        goes_on
+    }
+
     /// Starts the next pass, if there is one.
     pub(super) fn after_pass(&mut self) -> Result<bool, Failure> {
         self.passes += 1;
         let covered = self.source.covered();
         self.covered += covered;
-        let rewinds = self.measured_from.is_none() || self.options.time_based;
-        if !rewinds {
+        let how = self.next_start();
+        // A pass that did nothing will do nothing next time, either.
+        let limit = self.limit().filter(|_| covered > 0);
+        // As in fio: what was flushed just now is not flushed once more by end_fsync.
+        if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again {
             self.final_flush()?;
         }
-        // A pass that did nothing will do nothing next time, either.
-        let Some(limit) = self.limit().filter(|_| covered > 0) else { return Ok(false) };
-        self.start_over(if rewinds { StartOver::Rewind } else { StartOver::Reopen })?;
-        if !rewinds {
-            self.unflushed = 0;
+        let Some(limit) = limit else { return Ok(false) };
+        if !self.seamless {
+            self.start_over(how)?;
+        }
+        if std::mem::take(&mut self.flush_again) {
+            self.unflushed = self.flush_every;
         }
         self.source.begin_pass(limit);
         if S::VERIFIED {
@@ -119,24 +155,58 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// Puts everything measured into the report. What happened before measuring began is not in it.
     #[inline(never)]
     pub(super) fn report(&mut self, report: &mut WorkerReport) {
-        report.passes = self.source.passes();
         report.failure = self.failure.take();
+        self.measured(report);
+        report.mapped = self.files.mapped(&self.engine, self.options);
+    }
+
+    /// Tells the supervisor everything measured until now.
+    #[inline(never)]
+    pub(super) fn tell_so_far(&mut self) {
+        self.measured_until = monotonic_ns();
+        self.usage_after = thread_usage();
+        let mut report = super::drive::empty_report(self.task);
+        self.measured(&mut report);
+        self.task.tell_so_far(report);
+    }
+
+    /// The figures of the measured window, until `measured_until`.
+    fn measured(&mut self, report: &mut WorkerReport) {
+        report.passes = self.source.passes();
         report.depths = self.flight.queue.is_some().then_some(self.flight.depths);
         report.verify = self.verify.as_ref().map(|verify| verify.report().clone());
-        report.mapped = self.files.mapped(&self.engine, self.options);
         let Some(start_ns) = self.measured_from else { return };
         let end_ns = self.measured_until;
         report.window = Some(Window { start_ns, end_ns });
+        // What is finished below is in no later interval.
         self.tell_interval(end_ns);
         let [read, write, trim] = &mut self.sides;
         report.read = read.finish();
         report.write = write.finish();
         report.trim = trim.finish();
+        self.run_times(report);
         report.flushes = self.flushes.finish();
-        report.first_error = self.first_error;
+        (report.first_error, report.forgiven_mismatches) = (self.first_error, self.forgiven_mismatches);
+        report.fatal_error_counts = self.fatal_error_counts;
         report.latency_depth = self.goal.as_ref().and_then(super::goal::Goal::depth);
         self.leave_out(report);
         report.usage = Some(self.usage_after.since(&self.usage_before));
+    }
+
+    /// How long each direction was at work. As in fio reads that verify what was written count the time of verifying, and all that the
+    /// job itself does the rest: a pass of writes is not slower because it was verified.
+    fn run_times(&self, report: &mut WorkerReport) {
+        let Some(window) = report.window else { return };
+        let at_it = self.verifying_since.map_or(0, |since| self.clock.ticks().saturating_sub(since));
+        let verifying = self.clock.to_ns(self.verifying_ticks + at_it).min(window.duration_ns());
+        let working = window.duration_ns() - verifying;
+        let pattern = self.options.rw.0;
+        let reads = if pattern.reads() || !self.reads_back() { working } else { 0 };
+        for (direction, ns) in
+            [(&mut report.read, reads + verifying), (&mut report.write, working), (&mut report.trim, working)]
+        {
+            direction.runtime_ns = if direction.operations > 0 { ns } else { 0 };
+        }
     }
 
     /// What the job does not want to see.

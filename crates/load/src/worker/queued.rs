@@ -216,13 +216,15 @@ impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
 
     fn keep_under_way(&mut self) -> Result<End, End> {
         let task = self.task;
-        let stop = task.stop_flag();
+        let requests = task.requests();
         let limits = self.flight.limits;
         let period = self.period();
         let mut until_timed = if period == u64::MAX { u64::MAX } else { 0 };
         loop {
-            if stop.load(Ordering::Relaxed) != 0 {
-                return Ok(End::Stopped);
+            if requests.load(Ordering::Relaxed) != 0
+                && let Some(end) = self.asked()
+            {
+                return Ok(end);
             }
             let timed = until_timed == 0;
             until_timed = if timed { period - 1 } else { until_timed - 1 };
@@ -284,6 +286,8 @@ impl<S: Checked, Q: Queue> Drive<'_, QueuedFile<Q>, S, Q> {
         }
         if S::VERIFIED {
             self.prepare_queued(number, operation)?;
+        } else if self.options.serialize_overlap && self.flight.overlaps(self.files.current(), operation) {
+            self.settle()?;
         }
         if S::VARIED && operation.direction == Direction::Trim {
             return self.trim(number, operation, begun).map(Some);

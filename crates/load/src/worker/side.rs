@@ -169,6 +169,8 @@ impl Side {
         DirectionResult {
             operations: self.operations,
             bytes: self.bytes,
+            // Which phases of the job count is the worker's to know.
+            runtime_ns: 0,
             errors: self.errors,
             short_operations: self.short,
             slat: (self.kinds == Kinds::Queued).then(|| self.slat.finish()),

@@ -4,14 +4,17 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::Scope;
+use std::time::Duration;
 
 use pagelab_fiojob::Workload;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use super::aggregate::Aggregate;
 use super::carrying;
+use super::so_far::Asking;
 use super::status::StatusLine;
 use super::steady::SteadyWatch;
 use super::task::{Task, WorkerResult};
@@ -36,32 +39,63 @@ pub(crate) struct Crew<'a> {
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+    /// What the user named to be written.
+    pub allow_write: &'a [PathBuf],
     /// Whether to tell how far it is.
     pub status: Status,
+    /// Whether to log the bandwidth of all together.
+    pub bandwidth_log: bool,
+    /// The time between two reports of what was measured so far; `None` for no such reports unless a signal asks for one.
+    pub status_interval: Option<Duration>,
+}
+
+impl Crew<'_> {
+    /// The report of a worker of which no more is known than what it is called.
+    pub(super) fn nameless(&self, index: usize) -> WorkerReport {
+        let plan = self.plan.workers.get(index);
+        let job = plan.and_then(|plan| self.workload.jobs.get(plan.job));
+        WorkerReport {
+            job: plan.map_or(0, |plan| plan.job),
+            name: job.map_or_else(String::new, |job| job.name.clone()),
+            clone: plan.map_or(0, |plan| plan.clone),
+            group: plan.map_or(0, |plan| plan.group),
+            ..WorkerReport::default()
+        }
+    }
+}
+
+/// What hears of a run while it goes on.
+pub(crate) struct Listeners<'a> {
+    /// Gets the lines of the workers' intervals.
+    pub line: &'a mut dyn FnMut(&[u8]),
+    /// Gets what all workers have measured so far, as often as that is asked for.
+    pub so_far: &'a mut dyn FnMut(Vec<WorkerReport>),
 }
 
 /// A worker seen from outside.
-struct Member {
+pub(super) struct Member {
     pipe: File,
-    heard: FromWorker,
-    open: bool,
+    pub(super) heard: FromWorker,
+    pub(super) open: bool,
+    /// It was asked for a report of what it has measured so far, and has not answered yet.
+    pub(super) asked: bool,
     /// Its process; `None` for threads.
     pid: Option<Pid>,
-    result: Option<WorkerResult>,
+    pub(super) result: Option<WorkerResult>,
 }
 
-/// Runs all workers, wave by wave, and gives their results in order of the plan. `tell` gets the lines of their intervals.
+/// Runs all workers, wave by wave, and gives their results in order of the plan.
 ///
 /// # Errors
 /// A worker cannot be started, or one of the first wave cannot get ready; then none works.
-pub(crate) fn run(crew: &Crew<'_>, tell: &mut dyn FnMut(&[u8])) -> Result<Vec<WorkerResult>, LoadError> {
+pub(crate) fn run(crew: &Crew<'_>, listeners: &mut Listeners<'_>) -> Result<Vec<WorkerResult>, LoadError> {
     std::thread::scope(|scope| {
         let outcome = start(crew, scope).and_then(|mut members| {
             let mut steady = SteadyWatch::new(crew);
-            let ready = supervise(crew, &mut members, &mut steady, tell);
+            let ready = supervise(crew, &mut members, &mut steady, listeners);
             // Whatever happened, nobody is left behind.
             while members.iter().any(|member| member.open) {
-                receive(crew, &mut members, 100, tell);
+                receive(crew, &mut members, 100, listeners.line);
             }
             for (index, found) in steady.reports() {
                 if let Some(result) = members.get_mut(index).and_then(|member| member.result.as_mut()) {
@@ -102,6 +136,7 @@ fn start<'scope, 'env: 'scope>(
                 clock,
                 shared: crew.shared,
                 state_dir: crew.state_dir,
+                allow_write: crew.allow_write,
                 out: write.into(),
             };
             let pid = if threads {
@@ -115,7 +150,7 @@ fn start<'scope, 'env: 'scope>(
             };
             members.push((
                 plan.index,
-                Member { pipe: read.into(), heard: FromWorker::default(), open: true, pid, result: None },
+                Member { pipe: read.into(), heard: FromWorker::default(), open: true, asked: false, pid, result: None },
             ));
         }
     }
@@ -142,6 +177,10 @@ fn fork(task: &Task<'_>) -> Result<Pid, LoadError> {
                 // SAFETY: ends the process without running anything of the parent's.
                 unsafe { libc::_exit(1) };
             }
+            // A session of its own, as fio's workers have: with sched_autogroup the scheduler shares CPUs out by sessions, and workers
+            // that stay in one get one share together. It fails for leaders of a group only, which a new child is not. A terminal's
+            // Ctrl-C reaches the supervisor, which ends all workers through the page that they share.
+            let _ = rustix::process::setsid();
             if let Ok(name) = std::ffi::CString::new(short_name(&task.job.name)) {
                 let _ = rustix::thread::set_name(&name);
             }
@@ -181,9 +220,11 @@ fn supervise(
     crew: &Crew<'_>,
     members: &mut [Member],
     steady: &mut SteadyWatch<'_>,
-    tell: &mut dyn FnMut(&[u8]),
+    listeners: &mut Listeners<'_>,
 ) -> Result<(), LoadError> {
     let mut status = StatusLine::new(crew, crew.status);
+    let mut aggregate = Aggregate::new(crew)?;
+    let mut asking = Asking::new(crew);
     for wave in 0..crew.plan.waves {
         let of_wave: Vec<usize> =
             crew.plan.workers.iter().filter(|plan| plan.wave == wave).map(|plan| plan.index).collect();
@@ -192,27 +233,31 @@ fn supervise(
         }
         while !crew.shared.stopped() {
             let seen = crew.shared.changes();
-            receive(crew, members, 0, tell);
+            receive(crew, members, 0, listeners.line);
             if of_wave.iter().all(|index| crew.shared.state(*index) != State::Preparing) {
                 break;
             }
             crew.shared.await_change(seen);
         }
         if wave == 0 {
-            refuse_unready(crew, members, &of_wave, tell)?;
+            refuse_unready(crew, members, &of_wave, listeners.line)?;
         }
         for index in &of_wave {
             crew.shared.release(*index, Stage::Work);
         }
         while of_wave.iter().any(|index| members.get(*index).is_some_and(|member| member.open)) {
-            receive(crew, members, 100, tell);
+            receive(crew, members, asking.nap_ms(), listeners.line);
+            asking.tick(members, listeners.so_far);
             if let Some(status) = &mut status {
                 status.tick();
+            }
+            if let Some(aggregate) = &mut aggregate {
+                aggregate.tick();
             }
             steady.tick();
         }
     }
-    Ok(())
+    aggregate.map_or(Ok(()), Aggregate::finish)
 }
 
 /// Fail before the run: if a worker of the first wave could not get ready, nobody starts.
@@ -277,7 +322,7 @@ fn read_some(crew: &Crew<'_>, member: &mut Member, index: usize, tell: &mut dyn 
             member.result = Some(heard.result().unwrap_or_else(|| lost(crew, index, end)));
             crew.shared.set_state(index, State::Done);
         }
-        Ok(n) => member.heard.add(chunk.get(..n).unwrap_or(&[]), tell),
+        Ok(n) => member.asked &= !member.heard.add(chunk.get(..n).unwrap_or(&[]), tell),
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
         Err(_) => member.open = false,
     }
@@ -304,14 +349,7 @@ fn lost(crew: &Crew<'_>, index: usize, signal: Option<i32>) -> WorkerResult {
         Some(signal) => format!("the worker was killed by signal {signal}; what it measured is lost"),
         None => "the worker ended without a report; what it measured is lost".to_owned(),
     };
-    let plan = crew.plan.workers.get(index);
-    let report = WorkerReport {
-        job: plan.map_or(0, |plan| plan.job),
-        name: plan.and_then(|plan| crew.workload.jobs.get(plan.job)).map_or_else(String::new, |job| job.name.clone()),
-        clone: plan.map_or(0, |plan| plan.clone),
-        group: plan.map_or(0, |plan| plan.group),
-        failure: Some(Failure { errno: libc::EINTR, message }),
-        ..WorkerReport::default()
-    };
+    let failure = Some(Failure { errno: libc::EINTR, message });
+    let report = WorkerReport { failure, ..crew.nameless(index) };
     WorkerResult { report, not_ready: None }
 }

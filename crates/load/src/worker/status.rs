@@ -207,7 +207,10 @@ mod tests {
             clocks: &clocks,
             shared: &shared,
             state_dir: std::path::Path::new("/nonexistent"),
+            allow_write: &[],
             status: Status::Always,
+            bandwidth_log: false,
+            status_interval: None,
         };
         shared.set_state(0, State::Running);
         shared.set_state(1, State::Running);

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
-use std::sync::atomic::AtomicU32;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagelab_fiojob::words::ExitWhat;
 use pagelab_fiojob::{Direction, JobSpec};
@@ -30,6 +30,8 @@ pub(crate) struct Task<'a> {
     pub shared: &'a Shared,
     /// Where files made by pagelab are remembered if the file system cannot.
     pub state_dir: &'a Path,
+    /// What the user named to be written.
+    pub allow_write: &'a [PathBuf],
     /// Where it tells how it goes.
     pub out: File,
 }
@@ -47,6 +49,11 @@ impl Task<'_> {
         self.write(&told::interval_line(told));
     }
 
+    /// Tells the supervisor what was measured so far.
+    pub(crate) fn tell_so_far(&self, report: WorkerReport) {
+        self.write(&told::so_far_line(report));
+    }
+
     /// Gives the supervisor this worker's result.
     pub(crate) fn give(&self, result: WorkerResult) {
         self.write(&told::result_line(result));
@@ -57,9 +64,19 @@ impl Task<'_> {
         let _ = (&self.out).write_all(line);
     }
 
-    /// The flag that ends this worker.
-    pub(crate) fn stop_flag(&self) -> &AtomicU32 {
-        self.shared.stop_flag(self.plan.index)
+    /// The requests to this worker; 0 while there are none.
+    pub(crate) fn requests(&self) -> &AtomicU32 {
+        self.shared.requests(self.plan.index)
+    }
+
+    /// Whether there are requests to this worker.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.requests().load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it was asked to report what it has measured so far; the request is taken.
+    pub(crate) fn take_request_to_tell(&self) -> bool {
+        self.shared.take_request_to_tell(self.plan.index)
     }
 
     /// Whether this worker is to end.

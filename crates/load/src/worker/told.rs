@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::task::WorkerResult;
 use crate::error::LoadError;
-use crate::report::{Interval, JobReport, WorkerInterval};
+use crate::report::{Interval, JobReport, WorkerInterval, WorkerReport};
 
 /// The beginning of a line that reports an interval: such lines are passed on unchanged.
 const INTERVAL: &[u8] = b"{\"interval\":";
@@ -19,6 +19,8 @@ const INTERVAL: &[u8] = b"{\"interval\":";
 enum Told {
     /// A second or so of one direction of a worker.
     Interval(WorkerInterval),
+    /// What a worker has measured so far.
+    SoFar(Box<WorkerReport>),
     /// A worker's end.
     Result(Box<WorkerResult>),
     /// The end of the run.
@@ -35,6 +37,11 @@ fn line(told: &Told) -> Result<Vec<u8>, LoadError> {
 /// The line of an interval; empty if it cannot be written down, which nothing of this crate causes.
 pub(super) fn interval_line(interval: WorkerInterval) -> Vec<u8> {
     line(&Told::Interval(interval)).unwrap_or_default()
+}
+
+/// The line of what a worker has measured so far; empty if it cannot be written down.
+pub(super) fn so_far_line(report: WorkerReport) -> Vec<u8> {
+    line(&Told::SoFar(Box::new(report))).unwrap_or_default()
 }
 
 /// The line of a worker's result.
@@ -66,21 +73,33 @@ impl Lines {
 #[derive(Default)]
 pub(super) struct FromWorker {
     lines: Lines,
+    so_far: Option<WorkerReport>,
     result: Option<WorkerResult>,
 }
 
 impl FromWorker {
-    /// Takes bytes; lines that report intervals go on to `pass_on`.
-    pub(super) fn add(&mut self, bytes: &[u8], pass_on: &mut dyn FnMut(&[u8])) {
-        let Self { lines, result } = self;
+    /// Takes bytes; lines that report intervals go on to `pass_on`. Tells whether a report of what was measured so far came.
+    pub(super) fn add(&mut self, bytes: &[u8], pass_on: &mut dyn FnMut(&[u8])) -> bool {
+        let Self { lines, so_far, result } = self;
+        let mut answered = false;
         let Ok(()) = lines.add::<std::convert::Infallible>(bytes, |line| {
             if line.starts_with(INTERVAL) {
                 pass_on(line);
-            } else if let Ok(Told::Result(told)) = serde_json::from_slice(line) {
-                *result = Some(*told);
+                return Ok(());
+            }
+            match serde_json::from_slice(line) {
+                Ok(Told::Result(told)) => *result = Some(*told),
+                Ok(Told::SoFar(told)) => (*so_far, answered) = (Some(*told), true),
+                _ => {}
             }
             Ok(())
         });
+        answered
+    }
+
+    /// What it had measured when it was asked last.
+    pub(super) fn so_far(&self) -> Option<&WorkerReport> {
+        self.so_far.as_ref()
     }
 
     /// The worker's result, if it came to an end.
@@ -107,7 +126,7 @@ impl ReportReader {
             match serde_json::from_slice(line) {
                 Ok(Told::Interval(interval)) => each(interval),
                 Ok(Told::Report(told)) => *report = Some(*told),
-                Ok(Told::Result(_)) => {}
+                Ok(Told::Result(_) | Told::SoFar(_)) => {}
                 Err(error) => return Err(LoadError::Protocol(format!("the report is not what it should be: {error}"))),
             }
             Ok(())
@@ -133,14 +152,30 @@ impl ReportReader {
 ///
 /// # Errors
 /// The process ended without one, or it is not one.
-pub fn read_report(mut from: impl Read) -> Result<JobReport, LoadError> {
+pub fn read_report(from: impl Read) -> Result<JobReport, LoadError> {
+    read(from, true)
+}
+
+/// As [`read_report`], without the intervals, of which a long run has more than is worth keeping for nobody.
+///
+/// # Errors
+/// As there.
+pub fn read_report_alone(from: impl Read) -> Result<JobReport, LoadError> {
+    read(from, false)
+}
+
+fn read(mut from: impl Read, keep_intervals: bool) -> Result<JobReport, LoadError> {
     let mut reader = ReportReader::default();
     let mut intervals: Vec<WorkerInterval> = Vec::new();
     let mut chunk = vec![0_u8; 1 << 16];
     loop {
         match from.read(&mut chunk) {
             Ok(0) => break,
-            Ok(n) => reader.add(chunk.get(..n).unwrap_or(&[]), |interval| intervals.push(interval))?,
+            Ok(n) => reader.add(chunk.get(..n).unwrap_or(&[]), |interval| {
+                if keep_intervals {
+                    intervals.push(interval);
+                }
+            })?,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(LoadError::system("reading the report", error)),
         }
@@ -185,7 +220,9 @@ mod tests {
             [interval_line(interval(0)), result_line(WorkerResult::default()), interval_line(interval(1))].concat();
         for size in [1, 7, 64, told.len()] {
             let (mut from, mut passed) = (FromWorker::default(), Vec::new());
-            told.chunks(size).for_each(|chunk| from.add(chunk, &mut |line| passed.extend_from_slice(line)));
+            told.chunks(size).for_each(|chunk| {
+                from.add(chunk, &mut |line| passed.extend_from_slice(line));
+            });
             assert!(from.result().is_some());
             assert_eq!(passed, [interval_line(interval(0)), interval_line(interval(1))].concat());
         }

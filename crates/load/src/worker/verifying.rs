@@ -54,10 +54,14 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let file = if S::VARIED { self.source.file() } else { 0 };
         let (Some(verify), Ok(buffer)) = (&mut self.verify, self.buffer.first(operation.bytes)) else { return Ok(()) };
         verify.join_parts(buffer);
-        match verify.check(file, operation, number, buffer) {
-            Err(mismatch) if verify.fatal && !verify.forgives => Err(End::Failed(failure_of(&mismatch, 1, 1))),
-            _ => Ok(()),
+        let Err(mismatch) = verify.check(file, operation, number, buffer) else { return Ok(()) };
+        if verify.forgives {
+            self.forgiven_mismatches += 1;
+            self.first_error.get_or_insert(libc::EILSEQ);
+        } else if verify.fatal {
+            return Err(End::Failed(failure_of(&mismatch, 1, 1)));
         }
+        Ok(())
     }
 
     /// Makes an operation ready that goes into a queue, in the slot `number`. Blocks are compared with the write that came last, so no
@@ -86,10 +90,14 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let (Some(verify), Ok(buffer)) = (&mut self.verify, self.buffer.slot(number, operation.bytes)) else {
             return Ok(());
         };
-        match verify.check(slot.file, operation, expected, buffer) {
-            Err(mismatch) if verify.fatal && !verify.forgives => Err(End::Failed(failure_of(&mismatch, 1, 1))),
-            _ => Ok(()),
+        let Err(mismatch) = verify.check(slot.file, operation, expected, buffer) else { return Ok(()) };
+        if verify.forgives {
+            self.forgiven_mismatches += 1;
+            self.first_error.get_or_insert(libc::EILSEQ);
+        } else if verify.fatal {
+            return Err(End::Failed(failure_of(&mismatch, 1, 1)));
         }
+        Ok(())
     }
 
     /// The first `bytes` of an operation are done; the rest goes from or to the start of the buffer.
@@ -138,10 +146,13 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if !self.source.begin_replay() {
             return end;
         }
+        let begun = self.clock.ticks();
+        self.verifying_since = Some(begun);
         if let Err(failure) = self.flush_all().and_then(|()| self.start_over(StartOver::Reread)) {
             return End::Failed(failure);
         }
-        self.unflushed = 0;
+        // Reads are no writes to flush after; the count goes on with the next pass of writes.
+        let unflushed = std::mem::take(&mut self.unflushed);
         // Rates and pauses are the writes' own, and all writes are verified however late it is: verification must not
         // depend on which came first, the end of the runtime or the last write.
         let pace = self.pace.take();
@@ -151,6 +162,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let before = self.operations_read();
         let verified = pass(self);
         self.verifying_reads += self.operations_read().saturating_sub(before);
+        self.verifying_ticks += self.clock.ticks().saturating_sub(begun);
+        (self.verifying_since, self.unflushed) = (None, unflushed);
         self.pace = pace;
         self.attended = attended;
         self.deadline = deadline;
@@ -164,7 +177,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     }
 
     /// Whether passes of reads follow passes of writes.
-    fn reads_back(&self) -> bool {
+    pub(super) fn reads_back(&self) -> bool {
         self.options.do_verify && self.options.changes_files()
     }
 

@@ -114,9 +114,12 @@ fn errors_end_jobs_or_are_counted() {
     let output = try_run(&words(&place, &format!("--name=j {broken}")));
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stdout).contains("write of 100 bytes at offset 0"));
-    for going_on in
-        ["--continue_on_error=all", "--continue_on_error=write", "--ignore_error=,EINVAL", "--ignore_error=0,22"]
-    {
+    for going_on in [
+        "--continue_on_error=all --ignore_error=,EINVAL",
+        "--continue_on_error=write --ignore_error=,EIO:EINVAL",
+        "--ignore_error=,EINVAL",
+        "--ignore_error=0,22",
+    ] {
         if going_on.contains("=0,") {
             assert!(refused(&words(&place, &format!("--name=j {broken} {going_on}")), 2).contains("no error"));
             continue;
@@ -129,8 +132,11 @@ fn errors_end_jobs_or_are_counted() {
             "{going_on}"
         );
     }
-    let output = try_run(&words(&place, &format!("--name=j {broken} --continue_on_error=read")));
-    assert_eq!(output.status.code(), Some(3), "errors of writes are not those of reads");
+    // Errors of writes are not those of reads, and without a list only errors of the medium are gone on after, as in fio.
+    for ends in ["--continue_on_error=read", "--continue_on_error=all", "--continue_on_error=write"] {
+        let output = try_run(&words(&place, &format!("--name=j {broken} {ends}")));
+        assert_eq!(output.status.code(), Some(3), "{ends}");
+    }
     let output = try_run(&words(
         &place,
         &format!(

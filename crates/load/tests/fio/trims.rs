@@ -122,3 +122,22 @@ fn what_cannot_be_trimmed_is_refused_before_the_start() {
     assert!(with("--rw=trim --ioengine=null --verify=md5").contains("rw=trimwrite"));
     assert!(with("--rw=trimwrite --ioengine=null --fill_device=1").contains("fill_device"));
 }
+
+/// A block that is trimmed is written, also when time is over between the two: fio 3.33 leaves it trimmed (axboe/fio 2122).
+#[test]
+fn as_many_blocks_are_written_as_trimmed() {
+    for job in [
+        "--rw=trimwrite --bs=4k",
+        "--rw=randtrimwrite --bs=4k",
+        "--rw=trimwrite --bs=4k --nrfiles=2",
+        "--rw=trimwrite --bs=4k --rate_iops=,,3000",
+    ] {
+        for milliseconds in [21, 34, 48, 55] {
+            let words = format!("--name=t --ioengine=null --size=1g --time_based --runtime={milliseconds}ms {job}");
+            let report = crate::common::run(&words.split(' ').collect::<Vec<_>>());
+            let worker = &report.workers[0];
+            assert!(worker.trim.operations > 0, "{words}");
+            assert_eq!(worker.write.operations, worker.trim.operations, "{words}");
+        }
+    }
+}

@@ -116,7 +116,7 @@ fn errors_leave_a_state_without_the_failed_writes() {
         let report: pagelab_load::JobReport = serde_json::from_slice(&output.stdout).expect("a report");
         (output.status.code(), report)
     };
-    let (status, report) = limited("--continue_on_error=write");
+    let (status, report) = limited("--ignore_error=,EFBIG");
     let (writes, errors) = (report.workers[0].write.operations, report.workers[0].write.errors);
     assert!(errors > 0 && writes > 0);
     let verify = report.workers[0].verify.as_ref().expect("verifies");
