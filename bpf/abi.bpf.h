@@ -8,18 +8,32 @@
 
 #define TS_COMPAT 0x0002
 #define CALL_ARGS 6
+/* A result that is an error, or an address that stands for one. */
+#define IS_ERRNO(ret) ((unsigned long)(ret) >= (unsigned long)-4095)
 
 static __always_inline bool is_compat(struct task_struct *task)
 {
 	return task->thread_info.status & TS_COMPAT;
 }
 
-/* The number that the running call of a task has here; beyond both sequences if the kernel has no such call. */
+/* The number that the running call of a task has here: CALL_NR_OTHER if it is beyond both sequences. */
 static __always_inline __u64 call_number(struct task_struct *task, __u64 nr)
 {
 	if (nr >= CALL_NUMBERS)
-		return 2 * CALL_NUMBERS;
+		return CALL_NR_OTHER;
 	return is_compat(task) ? nr + CALL_NUMBERS : nr;
+}
+
+/* 0 also on kernels without seccomp. */
+static __always_inline int seccomp_mode(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->seccomp.mode) ? PLAIN(task)->seccomp.mode : 0;
+}
+
+/* A filter or a tracer may have the kernel leave a call out: then it returns, and was never entered. */
+static __always_inline bool may_be_refused(struct task_struct *task)
+{
+	return seccomp_mode(task) || PLAIN(task)->ptrace;
 }
 
 /* The verifier refuses one load from either of two places, into which the compiler likes to merge two. */

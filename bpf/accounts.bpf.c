@@ -23,8 +23,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define PF_IO_WORKER 0x10
-
 struct accounts {
 	__u64 runtime_ns;
 	__u64 switches;
@@ -83,19 +81,14 @@ static __always_inline void add(struct task_struct *task, struct account_state *
 	ADD(major_faults);
 }
 
-/* What is known of a task of the tree; io_uring's workers are threads that no fork was said of. */
+/* What is known of a task of the tree. */
 static __always_inline struct account_state *account_of(struct task_struct *task)
 {
 	struct task_state *member = state_of(task);
 	struct account_state *state;
-	struct task_struct *leader;
 
-	if (!member) {
-		leader = task->flags & PF_IO_WORKER ? task->group_leader : NULL;
-		member = leader ? state_of(leader) : NULL;
-		if (!member)
-			return NULL;
-	}
+	if (!member)
+		return NULL;
 	state = bpf_task_storage_get(&account_states, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state || state->known)
 		return state;

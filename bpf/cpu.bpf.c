@@ -57,10 +57,10 @@ int on_sample(struct sampled *ctx)
 	flags |= returned_from(ctx, faults, task);
 	kernel = chain(ctx, frames, 0, SAMPLE_KERNEL_CUT, &flags);
 	frames += kernel;
-	user = in_exec(task, state) ? 0 : chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
+	user = has_chain(task, state, regs) ? chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags) : 0;
 	fill_head(head, task, state, regs, now, ctx->sample_period);
 	if (has_copy(task, state, regs)) {
-		__u64 bytes = stack_bytes(task, regs->sp, stack_copy, &flags);
+		__u64 bytes = stack_bytes(task, regs, stack_copy, &flags);
 
 		copy = copy_stack(frames + user, regs->sp, bytes, &flags);
 	}

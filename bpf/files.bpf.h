@@ -2,10 +2,6 @@
 /*
  * Open files of the running task: which one a descriptor means, and what is
  * looked at of it in every system call.
- */
-/*
- * Open files of the running task: which one a descriptor means, and what is
- * looked at of it in every system call.
  *
  * bpf_probe_read_kernel() costs some 10 ns, and a call looks at nine members:
  * half of what recording it would cost. Where the kernel lets a program say
@@ -13,20 +9,40 @@
  * loads, which the kernel makes safe: a load that faults gives 0.
  */
 
+/* The word at an address. An address can only be said to be of a structure: any that begins with a word serves. */
+static __always_inline __u64 word_at(__u64 address)
+{
+	__u64 word = 0;
+
+	if (HAS_PLAIN_LOADS)
+		return AS_KERNEL(struct timespec64, address)->tv_sec;
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
+	return word;
+}
+
+/* A member as a number, also where it is a pointer: the verifier refuses to calculate with those that it knows. */
+#define MEMBER_WORD(type, address, member) word_at((address) + bpf_core_field_offset(type, member))
+
 /* The file that a descriptor of the task means. */
 static __always_inline struct file *file_of(struct task_struct *task, __s32 fd)
 {
 	struct fdtable *table = PLAIN(task)->files->fdt;
-	struct file **slot, *file = NULL;
+	struct file **slot;
 
 	if (fd < 0 || (__u32)fd >= table->max_fds)
 		return NULL;
 	slot = table->fd + fd;
-	/* An address can only be said to be of a structure: any that begins with a word serves. */
-	if (HAS_PLAIN_LOADS)
-		return (struct file *)AS_KERNEL(struct timespec64, slot)->tv_sec;
-	bpf_probe_read_kernel(&file, sizeof(file), slot);
-	return file;
+	return (struct file *)word_at((__u64)slot);
+}
+
+/* The same of any task, whose files are at this address. */
+static __always_inline struct file *file_in(__u64 files, __s32 fd)
+{
+	__u64 table = MEMBER_WORD(struct files_struct, files, fdt);
+
+	if (fd < 0 || (__u32)fd >= (__u32)MEMBER_WORD(struct fdtable, table, max_fds))
+		return NULL;
+	return (struct file *)word_at(MEMBER_WORD(struct fdtable, table, fd) + fd * sizeof(__u64));
 }
 
 static __always_inline __u64 position_of(__u64 address)
@@ -60,3 +76,4 @@ static __always_inline __u32 generation_of(struct inode *inode)
 		return AS_KERNEL(struct inode, inode)->i_generation;
 	return BPF_CORE_READ(inode, i_generation);
 }
+

@@ -66,31 +66,64 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	__u32 i_generation;
+	void *i_private;
 };
 
 struct qstr {
+	__u64 hash_len;
 	const unsigned char *name;
 };
 
+struct seqcount {
+	unsigned int sequence;
+};
+
+struct seqcount_spinlock {
+	struct seqcount seqcount;
+};
+
+struct dentry_operations {
+	void *d_dname;
+};
+
 struct dentry {
+	struct seqcount_spinlock d_seq;
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
+	const struct dentry_operations *d_op;
+};
+
+struct proc_ns_operations {
+	const char *name;
+};
+
+struct ns_common {
+	const struct proc_ns_operations *ops;
 };
 
 struct vfsmount {
 	struct dentry *mnt_root;
 };
 
+struct mnt_namespace {
+	__u64 event;
+};
+
 struct mount {
 	struct mount *mnt_parent;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
+	struct mnt_namespace *mnt_ns;
 };
 
 struct path {
 	struct vfsmount *mnt;
 	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path root;
 };
 
 typedef struct {
@@ -109,10 +142,15 @@ struct file {
 	struct path f_path;
 	struct inode *f_inode;
 	__s64 f_pos;
-	unsigned int f_flags;
+	unsigned int f_flags, f_mode;
 	/* One of them, by the age of the kernel; file_ref counts from 0 (6.13). */
 	atomic_long_t f_count;
 	file_ref_t f_ref;
+};
+
+/* A file of a file system that lies on others, opened on one of those for a mapping; its path is the one that was opened (6.8). */
+struct backing_file {
+	struct path user_path;
 };
 
 struct fdtable {
@@ -190,6 +228,22 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct seccomp {
+	int mode;
+};
+
+struct signal_struct {
+	unsigned int flags;
+};
+
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime, nr_migrations;
 };
@@ -202,10 +256,15 @@ struct task_struct {
 	struct task_struct *real_parent, *group_leader;
 	struct mm_struct *mm;
 	struct files_struct *files;
+	struct fs_struct *fs;
 	struct css_set *cgroups;
+	struct seccomp seccomp;
+	unsigned int ptrace;
+	struct signal_struct *signal;
+	struct sigpending pending;
 	struct sched_entity se;
 	unsigned long min_flt, maj_flt, nvcsw, nivcsw;
-	__u64 utime, stime;
+	__u64 utime, stime, start_time;
 	char comm[16];
 	struct thread_struct thread;
 };

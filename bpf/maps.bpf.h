@@ -197,10 +197,15 @@ static __always_inline void map_call_entered(struct pt_regs *regs, __u64 kernel_
 /* The name may be sent after the record that carries its number; both lie in the same batch of the recorder. */
 static __always_inline void name_file(struct map_event *event, struct file *file)
 {
+	struct named_file named;
+	struct inode *inode;
+
 	if (!file)
 		return;
-	event->ino = BPF_CORE_READ(file, f_inode, i_ino);
-	event->dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	find_named(&named, file);
+	inode = named.inode;
+	event->ino = BPF_CORE_READ(inode, i_ino);
+	event->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	event->path_id = path_id_of((__u64)file);
 }
 
@@ -515,6 +520,8 @@ static __always_inline void tree_forked(struct task_struct *parent, struct task_
 	}
 	if (__sync_val_compare_and_swap(&state->claimed, 0, 1))
 		return;
+	/* A child returns from the call that made it. */
+	state->entry_unseen = 1;
 	state->task_id = __sync_fetch_and_add(&last_task_id, 1) + 1;
 	if (mm_of(child) == mm_of(parent)) {
 		state->mm_id = mm_id_of(parent_state, parent);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Which tasks belong to the recorded tree. Every object file of pagelab's
- * includes this; they share one map, which the recorder hands to each.
+ * includes this; they share one map, which the recorder hands to each. A task
+ * is recorded if state_of() finds a state, and by nothing else: so all streams
+ * record the same tasks.
  *
  * Membership is task storage: it is found in a few ns, is freed with the task
  * and cannot be confused by a pid that is used again. The recorder puts the
- * first task in (through its pidfd), or targets.bpf.h finds those that run
- * already; fork adds the children.
+ * first task in (through its pidfd). targets.bpf.h decides about all others: at
+ * their birth, and in a walk about those that run already and those whose
+ * birth was not seen.
  */
 
 struct task_state {
@@ -20,7 +23,7 @@ struct task_state {
 	__u32 waiting;      /* the command's process, before it runs the command: nothing of it is recorded */
 	__u32 claimed;      /* somebody is making it a member, or has */
 	__u32 wanted;       /* the recorder asked for this process; its threads are looked for */
-	__u32 padding;
+	__u32 entry_unseen; /* of the call that it may be in: its next return has no entry */
 };
 
 struct {
@@ -48,18 +51,20 @@ static __always_inline bool still_waiting(struct task_state *state, struct task_
 	return false;
 }
 
-/*
- * The running task's state if the tree is recorded and the task belongs to it. io_uring's workers are threads that no fork
- * was said of: theirs is their process's.
- */
+/* The running task's state if it is recorded. */
 static __always_inline struct task_state *current_member(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_state *state = state_of(task);
 
-	if (!state) {
-		task = task->group_leader;
-		state = state_of(task);
-	}
 	return state && !still_waiting(state, task) ? state : NULL;
+}
+
+/*
+ * Whether the task ever runs in user space. The threads that the kernel makes in a process's name (of io_uring, vhost) do not,
+ * nor do its own: what they have as registers of user space is their maker's, or nothing, but for the stack pointer.
+ */
+static __always_inline bool has_user_space(struct pt_regs *regs)
+{
+	return regs->sp != 0;
 }

@@ -36,6 +36,7 @@ struct wire_types {
 	struct task_event task;
 	struct map_event map;
 	struct path_event path;
+	struct long_path_event long_path;
 	struct task_state state;
 	enum event_type event_type;
 	enum task_op task_op;
@@ -46,6 +47,7 @@ struct wire_types {
 	enum call_record_flags call_record_flags;
 	enum target_kind target_kind;
 	enum name_limits name_limits;
+	enum path_flags path_flags;
 	struct place_key place_key;
 	struct known_place known_place;
 };
@@ -63,10 +65,11 @@ int page_fault_kernel(unsigned long long *ctx)
 	return on_fault(ctx[0], (struct pt_regs *)ctx[1], ctx[2]);
 }
 
-SEC("tp_btf/sched_process_fork")
-int process_fork(unsigned long long *ctx)
+/* Of every task that is made. sched_process_fork is not said of threads that the kernel makes in a process's name. */
+SEC("tp_btf/task_newtask")
+int new_task(unsigned long long *ctx)
 {
-	target_forked((struct task_struct *)ctx[0], (struct task_struct *)ctx[1]);
+	target_forked(bpf_get_current_task_btf(), (struct task_struct *)ctx[0]);
 	return 0;
 }
 
@@ -77,6 +80,14 @@ int find_targets(struct bpf_iter__task *ctx)
 
 	if (task)
 		target_met(task, ctx->meta->seq);
+	return 0;
+}
+
+/* Of all tasks only the one that reads this matters: the recorder. */
+SEC("iter/task")
+int note_root(struct bpf_iter__task *ctx)
+{
+	note_reader_root(bpf_get_current_task_btf());
 	return 0;
 }
 
@@ -164,7 +175,7 @@ int any_enter(unsigned long long *ctx)
 		return 0;
 	map_call_entered(regs, ctx[1]);
 	if (!state->waiting)
-		syscall_entered(task, state, regs, call_number(task, ctx[1]));
+		syscall_entered(task, state, regs, call_number(task, (__u32)ctx[1]));
 	return 0;
 }
 

@@ -35,6 +35,8 @@ enum sample_flag {
 	/* User space, but nothing has run there yet since a fault, or since a call. */
 	SAMPLE_AFTER_FAULT = 32,
 	SAMPLE_AFTER_CALL = 64,
+	/* The copy is of code of 32 bits. */
+	SAMPLE_USER32 = 128,
 };
 
 /* Kernel frames, user frames (8 bytes each, innermost first) and the copy of the stack follow. */
@@ -88,11 +90,14 @@ static __always_inline struct sample_ring *sample_ring_here(void)
 	return bpf_map_lookup_elem(&sample_rings, &cpu);
 }
 
-/* Where the stack that `sp` points into ends, but at most `most` bytes on. */
-static __always_inline __u64 stack_bytes(struct task_struct *task, __u64 sp, __u64 most, __u32 *flags)
+/* Where the stack that the stack pointer points into ends, but at most `most` bytes on. */
+static __always_inline __u64 stack_bytes(struct task_struct *task, struct pt_regs *regs, __u64 most, __u32 *flags)
 {
 	__u64 thread_top = task->thread.fsbase, first_top = mm_of(task)->start_stack;
-	__u64 bytes = most;
+	__u64 bytes = most, sp = regs->sp;
+
+	if (regs->cs == USER32_CS)
+		*flags |= SAMPLE_USER32;
 
 	if (thread_top - sp < bytes)
 		bytes = thread_top - sp;
@@ -161,10 +166,16 @@ static __always_inline void fill_head(struct sample_head *head, struct task_stru
 	head->place = 0;
 }
 
-/* The task has a stack of user space that can be unwound from a copy. */
+/* The task has a stack of user space whose frame pointers can be followed. */
+static __always_inline bool has_chain(struct task_struct *task, struct task_state *state, struct pt_regs *regs)
+{
+	return !in_exec(task, state) && mm_of(task) && has_user_space(regs);
+}
+
+/* The task has one that can be unwound from a copy. */
 static __always_inline bool has_copy(struct task_struct *task, struct task_state *state, struct pt_regs *regs)
 {
-	return stack_copy && !in_exec(task, state) && mm_of(task) && regs->cs != USER32_CS;
+	return stack_copy && has_chain(task, state, regs);
 }
 
 /* The record is whole: the recorder may have it. */

@@ -20,9 +20,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define PF_IO_WORKER 0x00000010
-#define PF_KTHREAD 0x00200000
-
 /* ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: a signal came, and the call may be made again. */
 #define IS_RESTART(ret) ((ret) == -512 || (ret) == -513 || (ret) == -514 || (ret) == -516)
 
@@ -173,6 +170,16 @@ static __always_inline void end_call(struct task_struct *task, struct sum_state 
 	__sync_fetch_and_add(&sum->off_ns, off_in_call(task, state->runtime_ns, ns, state->off_ns));
 }
 
+/* A call that the kernel left out took no time that anybody has seen. */
+static __always_inline void count_refused(struct task_struct *task, struct pt_regs *regs)
+{
+	__u64 nr = call_number(task, (__u32)regs->orig_ax);
+	struct cpu_sums *here = sums_here();
+
+	if (here && nr < ALL_CALLS)
+		__sync_fetch_and_add(&here->calls[nr].calls, 1);
+}
+
 SEC("tp_btf/sys_enter")
 int sum_entered(unsigned long long *ctx)
 {
@@ -201,9 +208,14 @@ int sum_returned(unsigned long long *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sum_state *state = known_sums(task);
 
+	/* A task that has entered none yet returns from the fork that made it, or from a call in which it was found. */
+	if (!state)
+		return 0;
 	/* One that is made again is the same call. */
-	if (state && state->nr)
+	if (state->nr)
 		end_call(task, state, !IS_RESTART((long)ctx[1]));
+	else if (may_be_refused(task))
+		count_refused(task, (struct pt_regs *)ctx[0]);
 	return 0;
 }
 
@@ -243,9 +255,11 @@ static __always_inline void found_in_call(struct task_struct *task, struct sum_s
 	struct pt_regs *regs;
 	__u64 nr;
 
-	if (task->flags & (PF_KTHREAD | PF_IO_WORKER) || more->on_cpu || !more->__state)
+	if (more->on_cpu || !more->__state)
 		return;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (!has_user_space(regs))
+		return;
 	nr = regs->orig_ax;
 	if (nr >= CALL_NUMBERS)
 		return;

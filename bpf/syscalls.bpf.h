@@ -10,12 +10,11 @@
 
 /* ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: a signal came; no program ever sees them. */
 #define IS_RESTART(ret) ((ret) == -512 || (ret) == -513 || (ret) == -514 || (ret) == -516)
-#define IS_ERRNO(ret) ((unsigned long)(ret) >= (unsigned long)-4095)
 
 /* Words per ring - 1. */
 const volatile __u32 call_word_mask = 0;
 /* What is known of each call, by number; filled in from the registry of calls before loading. */
-const volatile struct call_info call_infos[2 * CALL_NUMBERS] = {};
+const volatile struct call_info call_infos[CALL_KINDS] = {};
 /* Calls whose file's name was too old to refer to and could not be sent again, because the descriptor is another file's by now. */
 __u64 calls_unnamed = 0;
 /* Times off the CPU are records, too. The recorder may end that at any time. */
@@ -29,6 +28,8 @@ struct file_cache {
 	__u64 inode;
 	__u64 identity;
 	__u64 path_id;
+	__u64 name;         /* name_of() when its number was asked for */
+	struct name_changes changes; /* until then, or until it was found to be the same */
 };
 
 /* The system call that a task is in, and its time off the CPU. Apart from task_state, which every recording needs. */
@@ -49,6 +50,9 @@ struct call_state {
 	__u64 asleep_before_ns;
 	__u64 held_dur_ns;  /* of a call that was interrupted and may be made again; 0: none is held */
 	__s64 held_ret;
+	__u64 task;         /* whose it is; 0: it has made no call */
+	__u64 number;       /* the kernel's own of a call that has none here */
+	__u64 killed_by;    /* 1: seccomp sends the signal that ends the task, and the call that it is for was recorded */
 	__u64 flags;        /* of the record that is being written */
 	__u64 args[6];
 	struct file_cache files[CACHED_FILES];
@@ -92,23 +96,44 @@ static __always_inline struct file_cache *file_slot(struct call_state *call, __u
 	return &call->files[(address >> 8) & (CACHED_FILES - 1)];
 }
 
-/*
- * The number of a file's name. A task that uses a descriptor again finds it in
- * its own small cache; the inode is compared too, because the memory of a
- * closed file is soon used for another.
- */
-static __always_inline __u64 known_path_id(struct call_state *call, __u64 address)
+/* The number of the file's name; it is sent if it is new. */
+static __noinline __u64 new_path_id(struct file_cache *slot, __u64 address, __u64 name)
 {
 	struct inode *inode = inode_of(address);
-	struct file_cache *slot = file_slot(call, address);
 
-	if (is_cached(slot, address, inode) && slot->path_id && !is_old_name(slot->path_id))
-		return slot->path_id;
+	if (!slot)
+		return 0;
 	slot->path_id = path_id_of(address);
 	slot->file = address;
 	slot->inode = (__u64)inode;
 	slot->identity = identity_of(inode);
+	/* If it was renamed meanwhile the number may be that of the newer name, and is asked for once more. */
+	slot->name = name == name_of_file(address) ? name : 0;
 	return slot->path_id;
+}
+
+/*
+ * The same. A task that uses a descriptor again finds the number in its own
+ * small cache; the inode is compared too, because the memory of a closed file
+ * is soon used for another, and whether the name is still the same.
+ */
+static __always_inline __u64 known_path_id(struct call_state *call, __u64 address)
+{
+	struct file_cache *slot = file_slot(call, address);
+	struct name_changes now;
+	__u64 name;
+	bool cached;
+
+	/* Before the name: so what changes it meanwhile is seen the next time. */
+	count_name_changes(&now, address);
+	cached = is_cached(slot, address, inode_of(address)) && slot->path_id && !is_old_name(slot->path_id) && slot->name;
+	if (cached && has_no_name_changed(&slot->changes, &now))
+		return slot->path_id;
+	name = name_of_file(address);
+	slot->changes = now;
+	if (cached && slot->name == name)
+		return slot->path_id;
+	return new_path_id(slot, address, name);
 }
 
 static __always_inline void note_file(struct call_state *call, struct task_struct *task, __s32 fd)
@@ -168,25 +193,23 @@ static __noinline bool vector_bytes(__u64 vector, __u64 count, bool compat, __u6
 
 /*
  * The call took so long that its file's name is too old by now: sends it again,
- * if the descriptor still means the file.
+ * if the descriptor still means the file, and the file is called the same.
  */
-static __noinline int renew_name(struct call_state *call, struct task_struct *task, __u64 fd)
+static __always_inline void renew_name(struct call_state *call, __u64 fd)
 {
 	struct file_cache *slot;
 	struct file *file;
 
-	if (!call || !task)
-		return 0;
-	file = file_of(task, fd);
+	file = file_in(MEMBER_WORD(struct task_struct, call->task, files), fd);
 	slot = file_slot(call, call->file);
 	call->path_id = 0;
-	if (file && (__u64)file == call->file && is_cached(slot, call->file, inode_of(call->file))) {
+	if (file && (__u64)file == call->file && is_cached(slot, call->file, inode_of(call->file)) && slot->name &&
+	    slot->name == name_of_file(call->file)) {
 		slot->path_id = path_id_of(call->file);
 		call->path_id = slot->path_id;
 	} else {
 		__sync_fetch_and_add(&calls_unnamed, 1);
 	}
-	return 0;
 }
 
 #define PUT_WORD(ring, at, word) ((ring)->words[(at) & call_word_mask] = (word))
@@ -196,26 +219,28 @@ static __always_inline __u64 argument_of(struct call_state *call, __u32 index)
 	return index < CALL_ARGS ? KEEP_APART(call->args[index]) : 0;
 }
 
-/* Writes one record; its words are described at struct call_ring. */
-static __always_inline void send_call(struct call_state *call, struct task_struct *task, struct pt_regs *regs, long ret,
-				      __u32 more_flags)
+/* Writes one record; its words are described at struct call_ring. Global, so that it is verified once and not in every program. */
+__noinline int send_call(struct call_state *call, __s64 ret, __u32 more_flags)
 {
+	__u64 nr, at, dur, off, asleep, after = 0, requested = 0;
 	struct call_ring *ring = call_ring_here();
-	__u64 nr = call->nr - 1, at, dur, off, asleep, after = 0, requested = 0;
 	__u32 flags = more_flags, args, i;
 	const volatile struct call_info *info;
 
+	if (!call)
+		return 0;
+	nr = call->nr - 1;
 	call->nr = 0;
-	if (!ring || nr >= 2 * CALL_NUMBERS)
-		return;
+	if (!ring || nr >= CALL_KINDS)
+		return 0;
 	ring->returned++;
 	if (counting_only)
-		return;
+		return 0;
 	info = &call_infos[nr];
 	at = ring->produced;
 	if (ring->busy || at + CALL_WORDS_MAX - ring->consumed > (__u64)call_word_mask + 1) {
 		ring->lost++;
-		return;
+		return 0;
 	}
 	STORE_IN_ORDER(ring->busy, 1);
 	dur = call->held_dur_ns ? call->held_dur_ns : bpf_ktime_get_ns() - call->enter_ts;
@@ -225,7 +250,7 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 	if (off)
 		flags |= CALL_HAS_OFF;
 	if (info->flags & CALL_SUMS_VECTOR && !call->held_dur_ns && !(flags & CALL_NEVER_RETURNED) &&
-	    vector_bytes(call->args[1], call->args[2], is_compat(task), &requested))
+	    vector_bytes(call->args[1], call->args[2], nr >= CALL_NUMBERS, &requested))
 		flags |= CALL_HAS_REQUESTED;
 	if (call->file && info->flags & CALL_MOVES_POSITION) {
 		after = position_of(call->file);
@@ -234,9 +259,11 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 			flags |= CALL_HAS_AFTER | why_elsewhere(call->file);
 	}
 	if (call->path_id && is_old_name(call->path_id))
-		renew_name(call, task, argument_of(call, info->fd_arg));
+		renew_name(call, argument_of(call, info->fd_arg));
 	if (call->path_id)
 		flags |= CALL_HAS_FILE;
+	if (nr == CALL_NR_OTHER)
+		flags |= CALL_HAS_NUMBER;
 	call->flags = flags;
 	flags = READ_AGAIN(call->flags);
 	PUT_WORD(ring, at, call->enter_ts);
@@ -249,6 +276,10 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 			PUT_WORD(ring, at, call->args[i]);
 			at++;
 		}
+	}
+	if (flags & CALL_HAS_NUMBER) {
+		PUT_WORD(ring, at, call->number);
+		at++;
 	}
 	if (flags & CALL_HAS_FILE) {
 		PUT_WORD(ring, at, call->path_id);
@@ -274,31 +305,23 @@ static __always_inline void send_call(struct call_state *call, struct task_struc
 	ring->recorded++;
 	STORE_IN_ORDER(ring->produced, at);
 	STORE_IN_ORDER(ring->busy, 0);
+	return 0;
 }
 
-/* `nr` is the number that the call has here. */
-static __always_inline void syscall_entered(struct task_struct *task, struct task_state *state, struct pt_regs *regs,
-					    __u64 nr)
+/* A call begins. `nr` is the number that it has here. */
+static __always_inline void call_begins(struct call_state *call, const volatile struct call_info *info,
+					struct task_struct *task, struct task_state *state, struct pt_regs *regs, __u64 nr)
 {
-	const volatile struct call_info *info;
-	struct call_state *call;
-
-	if (nr >= 2 * CALL_NUMBERS)
-		return;
-	info = &call_infos[nr];
-	if (!(info->flags & CALL_WANTED))
-		return;
-	call = call_state_of(task, true);
-	if (!call)
-		return;
-	if (call->nr && call->held_dur_ns)
-		send_call(call, task, regs, call->held_ret, 0);
+	if (!call->task)
+		call->task = bpf_get_current_task();
 	call->held_dur_ns = 0;
 	call->task_id = state->task_id;
 	call->nr = nr + 1;
 	call->off_before_ns = call->off_ns;
 	call->asleep_before_ns = call->asleep_ns;
 	read_arguments(call->args, regs, nr);
+	if (nr == CALL_NR_OTHER)
+		call->number = (__u32)regs->orig_ax;
 	if (!counting_only && info->fd_arg < CALL_ARGS) {
 		note_file(call, task, argument_of(call, info->fd_arg));
 		if (call->file && info->flags & CALL_MOVES_POSITION)
@@ -310,13 +333,91 @@ static __always_inline void syscall_entered(struct task_struct *task, struct tas
 	call->enter_ts = bpf_ktime_get_ns();
 }
 
+static __always_inline void syscall_entered(struct task_struct *task, struct task_state *state, struct pt_regs *regs,
+					    __u64 nr)
+{
+	const volatile struct call_info *info;
+	struct call_state *call;
+
+	if (state->entry_unseen)
+		state->entry_unseen = 0;
+	if (nr >= CALL_KINDS)
+		return;
+	info = &call_infos[nr];
+	if (!(info->flags & CALL_WANTED))
+		return;
+	call = call_state_of(task, true);
+	if (!call)
+		return;
+	if (call->nr && call->held_dur_ns)
+		send_call(call, call->held_ret, 0);
+	call_begins(call, info, task, state, regs, nr);
+}
+
+#define SECCOMP_MODE_DEAD 3
+#define SIGKILL 9
+#define SIGSYS 31
+#define SIGNAL_GROUP_EXIT 4
+
+/* The signal of seccomp is on its way, and the registers are as they were before the call. */
+static __always_inline bool is_trapped(struct task_struct *task, struct pt_regs *regs, long ret)
+{
+	return ret == (__s32)regs->orig_ax && PLAIN(task)->pending.signal.sig[0] & 1UL << (SIGSYS - 1);
+}
+
+/*
+ * The kernel left the call out: seccomp or a tracer refused it. Then sys_exit
+ * is seen, and no sys_enter. A task's first return may lack its entry for
+ * another reason: it is a child's of fork, or the task was found in a call.
+ * When the call was made is not known, so it has no duration.
+ */
+static __noinline int call_refused(struct task_struct *task, struct pt_regs *regs, long ret, __u32 flags)
+{
+	const volatile struct call_info *info;
+	struct task_state *state;
+	struct call_state *call;
+	__u64 nr;
+
+	if (!task || !regs)
+		return 0;
+	state = state_of(task);
+	if (!state || state->waiting)
+		return 0;
+	if (state->entry_unseen) {
+		state->entry_unseen = 0;
+		return 0;
+	}
+	nr = call_number(task, (__u32)regs->orig_ax);
+	if (nr >= CALL_KINDS)
+		return 0;
+	info = &call_infos[nr];
+	if (!(info->flags & CALL_WANTED))
+		return 0;
+	call = call_state_of(task, true);
+	if (!call)
+		return 0;
+	call_begins(call, info, task, state, regs, nr);
+	/* A supervisor may have made a descriptor in the call's place. */
+	if (!(flags & CALL_NEVER_RETURNED) && !counting_only && info->flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
+		note_file(call, task, ret);
+	call->killed_by = flags & CALL_NEVER_RETURNED && seccomp_mode(task) == SECCOMP_MODE_DEAD;
+	send_call(call, ret, flags | CALL_REFUSED);
+	return 0;
+}
+
 static __always_inline void syscall_returned(struct task_struct *task, struct pt_regs *regs, long ret)
 {
 	struct call_state *call = call_state_of(task, false);
 	__u64 nr;
 
-	if (!call || !call->nr)
+	if (!call || !call->nr || call->held_dur_ns) {
+		if (!may_be_refused(task))
+			return;
+		if (call && call->nr)
+			send_call(call, call->held_ret, 0);
+		call_refused(task, regs, ret, is_trapped(task, regs, ret) ? CALL_NEVER_RETURNED : 0);
 		return;
+	}
 	nr = call->nr - 1;
 	if (IS_RESTART(ret)) {
 		/* Whether it returns is only known when the task makes another call, or ends. */
@@ -325,16 +426,35 @@ static __always_inline void syscall_returned(struct task_struct *task, struct pt
 		return;
 	}
 	/* A descriptor that the call has made. */
-	if (!counting_only && nr < 2 * CALL_NUMBERS && call_infos[nr].flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
+	if (!counting_only && nr < CALL_KINDS && call_infos[nr].flags & CALL_RETURNS_FD && !IS_ERRNO(ret))
 		note_file(call, task, ret);
-	send_call(call, task, regs, ret, 0);
+	send_call(call, ret, 0);
+}
+
+/*
+ * Seccomp ends the task at once, without a return of the call, as it does with
+ * one of several threads. Mostly it sends a signal, and the return is seen.
+ */
+static __always_inline bool ends_by_seccomp(struct task_struct *task, struct call_state *call)
+{
+	int mode = seccomp_mode(task), code = PLAIN(task)->exit_code;
+
+	if (!mode || (code != SIGSYS && code != SIGKILL))
+		return false;
+	if (mode == SECCOMP_MODE_DEAD)
+		return !call || !call->killed_by;
+	/* Before Linux 5.17 nothing marks it; but nothing else ends one thread alone by these signals. */
+	return !(PLAIN(task)->signal->flags & SIGNAL_GROUP_EXIT);
 }
 
 /* The task ends inside a call: exit itself, or one that a signal has cut short. */
 static __always_inline void syscall_abandoned(struct task_struct *task)
 {
 	struct call_state *call = call_state_of(task, false);
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
 	if (call && call->nr)
-		send_call(call, task, (struct pt_regs *)bpf_task_pt_regs(task), 0, CALL_NEVER_RETURNED);
+		send_call(call, 0, CALL_NEVER_RETURNED);
+	if (seccomp_mode(task) && ends_by_seccomp(task, call))
+		call_refused(task, regs, 0, CALL_NEVER_RETURNED);
 }

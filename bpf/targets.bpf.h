@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Targets that were found running: processes, the tasks of a cgroup, the whole
- * system.
+ * Which tasks are recorded beside the first one: those that a recorded task makes, and those that are
+ * found running, of processes, of a cgroup, of the whole system.
  *
- * The recorder attaches the tracepoints first and then walks over all tasks (a task iterator), so a
- * task is either met by the walk or forked after the tracepoint was attached; where both meet it,
+ * A birth is seen by task_newtask, which every task has, also a thread that the kernel makes in a
+ * process's name. The recorder attaches the tracepoints first and then walks over all tasks (a task iterator), so a
+ * task is either met by the walk or born after the tracepoint was attached; where both meet it,
  * `claimed` decides. Each task found is reported once, and so are the mappings of each address
- * space.
+ * space. The walk is repeated now and then: the kernel leaves hits of a tracepoint out while other
+ * programs come to it and go, and is_wanted() knows a task whose birth was not seen by its process and its parent.
  *
  * An address space's mappings are listed after its first task has become a
  * member, with the time before that: what a call maps meanwhile is recorded as
@@ -37,6 +39,8 @@ __u64 cgroup_moves = 0;
 __u64 spaces_unlisted = 0;
 /* Known from when the first walk begins; before that nothing is adopted. */
 __u32 recorder_tgid = 0;
+/* The same instant, CLOCK_MONOTONIC. */
+__u64 walked_ns = 0;
 
 struct found_space {
 	__u32 mm_id;
@@ -88,21 +92,38 @@ static __noinline int is_in_target_cgroup(struct task_struct *task)
 	return false;
 }
 
-static __always_inline bool is_wanted(struct task_struct *task)
+/* Born since the first walk began. A command's tasks are all born after it. */
+static __always_inline bool is_new(struct task_struct *task)
 {
-	struct task_struct *relative;
+	return target_kind == TARGET_STARTED || (walked_ns && PLAIN(task)->start_time > walked_ns);
+}
+
+/*
+ * A thread of a recorded process, or a process that a recorded one has made. Its maker may have ended; then its parent is an older
+ * process that waits for such children.
+ */
+static __always_inline bool is_relative(struct task_struct *task)
+{
+	struct task_struct *relative = task->group_leader;
 	struct task_state *state;
 
+	state = relative ? bpf_task_storage_get(&task_states, relative, 0, 0) : NULL;
+	if (state && (state->wanted || state->task_id))
+		return true;
+	if (!target_descendants && !is_new(task))
+		return false;
+	relative = task->real_parent;
+	return relative && state_of(relative);
+}
+
+static __always_inline bool is_wanted(struct task_struct *task)
+{
 	if (task->flags & PF_EXITING)
 		return false;
 	switch (target_kind) {
+	case TARGET_STARTED:
 	case TARGET_PROCESSES:
-		relative = task->group_leader;
-		state = relative ? bpf_task_storage_get(&task_states, relative, 0, 0) : NULL;
-		if (state && state->wanted)
-			return true;
-		relative = task->real_parent;
-		return target_descendants && relative && state_of(relative);
+		return is_relative(task);
 	case TARGET_CGROUP:
 		return is_in_target_cgroup(task);
 	case TARGET_ALL:
@@ -124,8 +145,8 @@ static __always_inline struct found_space *space_of(struct task_struct *task)
 		return known;
 	leader = task->group_leader;
 	state = leader ? state_of(leader) : NULL;
-	if (state && state->mm == mm) {
-		fresh.mm_id = state->mm_id;
+	if (state) {
+		fresh.mm_id = mm_id_of(state, task);
 		fresh.listed = 1;
 	} else {
 		fresh.mm_id = __sync_fetch_and_add(&last_mm_id, 1) + 1;
@@ -171,8 +192,8 @@ static __always_inline void tell_of(struct task_struct *task, struct task_state 
 	submit_event(event);
 }
 
-/* Makes the task a member, unless it is one. */
-static __noinline int adopt(struct task_struct *task)
+/* Makes the task a member, unless it is one; `op` is told of it. */
+static __noinline int adopt(struct task_struct *task, __u32 op)
 {
 	struct task_state *state = bpf_task_storage_get(&task_states, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct found_space *space = NULL;
@@ -193,11 +214,12 @@ static __noinline int adopt(struct task_struct *task)
 		}
 	}
 	state->call_nr = CALL_NOT_SEEN_TO_BEGIN;
+	state->entry_unseen = 1;
 	state->waiting = 0;
 	barrier();
 	state->task_id = __sync_fetch_and_add(&last_task_id, 1) + 1;
 	__sync_fetch_and_add(&generation, 1);
-	tell_of(task, state, TASK_SNAPSHOT);
+	tell_of(task, state, op);
 	if (space)
 		list_space(task, state, space, ts);
 	return 1;
@@ -222,7 +244,7 @@ static __always_inline void adopt_elder(struct task_struct *task)
 	if (!elder || elder->pid == task->pid)
 		elder = task->real_parent;
 	if (elder && !state_of(elder) && is_wanted(elder))
-		adopt(elder);
+		adopt(elder, TASK_SNAPSHOT);
 }
 
 /* The walk: called for each task of the system. Each one found gives a byte, so that the recorder can pause there. */
@@ -232,8 +254,11 @@ static __always_inline void target_met(struct task_struct *task, struct seq_file
 	struct found_space *space;
 	char found = 1;
 	__u64 mm;
+	__u32 op;
 
 	recorder_tgid = bpf_get_current_task_btf()->tgid;
+	if (!walked_ns)
+		walked_ns = bpf_ktime_get_ns();
 	if (!is_wanted(task)) {
 		if (state && target_kind == TARGET_CGROUP && !(task->flags & PF_EXITING))
 			leave(task, state);
@@ -241,7 +266,9 @@ static __always_inline void target_met(struct task_struct *task, struct seq_file
 	}
 	if (!state) {
 		adopt_elder(task);
-		if (adopt(task))
+		/* What came into the cgroup may have used something before. */
+		op = is_new(task) && target_kind != TARGET_CGROUP ? TASK_FORK : TASK_SNAPSHOT;
+		if (adopt(task, op))
 			bpf_seq_write(seq, &found, sizeof(found));
 		return;
 	}
@@ -258,7 +285,7 @@ static __always_inline void target_moved(struct task_struct *task)
 
 	__sync_fetch_and_add(&cgroup_moves, 1);
 	if (wanted && !state)
-		adopt(task);
+		adopt(task, TASK_SNAPSHOT);
 	else if (!wanted && state)
 		leave(task, state);
 }
@@ -271,5 +298,5 @@ static __always_inline void target_forked(struct task_struct *parent, struct tas
 	if (inherits && state_of(parent))
 		tree_forked(parent, child);
 	else if (recorder_tgid && is_wanted(child))
-		adopt(child);
+		adopt(child, TASK_FORK);
 }

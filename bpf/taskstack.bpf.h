@@ -92,7 +92,7 @@ static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u6
 		place = known_place_at(state, regs);
 	if (place)
 		head->place = place->number;
-	if ((!place || place->wants_chain) && mm_of(task) && !in_exec(task, state))
+	if ((!place || place->wants_chain) && has_chain(task, state, regs))
 		user = chain(ctx, frames, BPF_F_USER_STACK, SAMPLE_USER_CUT, &flags);
 	if (!place && has_copy(task, state, regs)) {
 		if (used > sample_ring_mask / 2) {
@@ -100,7 +100,7 @@ static __always_inline bool take_stack(void *ctx, struct task_struct *task, __u6
 			flags |= SAMPLE_NO_ROOM;
 			user = 0;
 		} else {
-			__u64 bytes = stack_bytes(task, regs->sp, stack_copy, &flags);
+			__u64 bytes = stack_bytes(task, regs, stack_copy, &flags);
 
 			copy = copy_stack(frames + user, regs->sp, bytes, &flags);
 		}

@@ -20,6 +20,6 @@ static __always_inline void send_unfinished(struct task_struct *task)
 		send_off_cpu(call, left, bpf_ktime_get_ns(), CALL_NEVER_RETURNED);
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	/* A task that has returned since then and called again has other arguments. */
-	if (call->nr && (__u32)regs->orig_ax == (call->nr - 1) % CALL_NUMBERS)
-		send_call(call, task, regs, 0, CALL_NEVER_RETURNED);
+	if (call->nr && call->nr - 1 == call_number(task, (__u32)regs->orig_ax))
+		send_call(call, 0, CALL_NEVER_RETURNED);
 }

@@ -39,7 +39,6 @@ struct wait_types {
 };
 const volatile struct wait_types *wait_types = NULL;
 
-#define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
 
 #define TASK_INTERRUPTIBLE 0x1
@@ -229,9 +228,11 @@ static __always_inline __u32 wait_key_of(struct task_struct *task, __u32 task_st
 
 	if (BPF_CORE_READ_BITFIELD(more_of(task), in_iowait))
 		key |= WAIT_IO;
-	if (task->flags & (PF_KTHREAD | PF_IO_WORKER))
+	if (task->flags & PF_KTHREAD)
 		return key;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (!has_user_space(regs))
+		return key;
 	nr = (__s64)regs->orig_ax;
 	if (nr == -1)
 		return key | WAIT_IN_FAULT;
@@ -389,14 +390,9 @@ static __always_inline void sample_wait(struct task_struct *task, struct wait_st
 static __always_inline struct wait_state *new_wait_state(struct task_struct *task)
 {
 	struct task_state *member = state_of(task);
-	struct task_struct *owner = task;
 	struct wait_state *ws;
 
-	if (!member && task->flags & PF_IO_WORKER) {
-		owner = task->group_leader;
-		member = state_of(owner);
-	}
-	if (!member || still_waiting(member, owner))
+	if (!member || still_waiting(member, task))
 		return NULL;
 	ws = bpf_task_storage_get(&wait_states, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!ws || ws->task_id)

@@ -85,6 +85,9 @@ struct fault_ring {
 
 /* System calls of x86-64 are numbered below. Those of 32-bit programs (i386) have numbers of their own, to which this is added. */
 #define CALL_NUMBERS 512
+/* All whose number is beyond: those that no kernel has, and those of x32. */
+#define CALL_NR_OTHER (2 * CALL_NUMBERS)
+#define CALL_KINDS (CALL_NR_OTHER + 1)
 #define CALL_NR_OFF_CPU 0xfff
 /* Beside the state of a time off the CPU: the kernel counted it as waiting for I/O. */
 #define CALL_OFF_IOWAIT 0x80000000U
@@ -113,6 +116,8 @@ enum call_record_flags {
 	CALL_HAS_AFTER = 32,      /* the position moved by something else than was transferred */
 	CALL_HAS_REQUESTED = 64,  /* the lengths of its buffers could be read */
 	CALL_HAS_FILE = 128,      /* the file that it works on, or has made a descriptor for, has a name */
+	CALL_REFUSED = 256,       /* the kernel left it out: a filter or a tracer wanted that. Its beginning is not known, but its end */
+	CALL_HAS_NUMBER = 512,    /* it is CALL_NR_OTHER */
 };
 
 #define CALL_WORDS_MAX 16
@@ -126,6 +131,7 @@ enum call_record_flags {
  *   the result;
  *   duration in ns;
  *   its arguments;
+ *   with CALL_HAS_NUMBER the kernel's number of it;
  *   with CALL_HAS_FILE the number of the file's name;
  *   with CALL_HAS_POSITION the file's position before, with CALL_HAS_AFTER also the one after;
  *   with CALL_HAS_OFF the ns off the CPU, and of these the ns asleep;
@@ -241,6 +247,7 @@ struct map_event {
 };
 
 #define PATH_BYTES 1024
+#define LONG_PATH_BYTES 4096
 #define NAME_BYTES 256
 #define FS_BYTES 16
 
@@ -252,10 +259,15 @@ enum name_limits {
 	PATHS_KEPT = 1 << 18,
 };
 
-/* Names from the leaf up to the root, each ended by NUL. */
-struct path_event {
+enum path_flags {
+	PATH_OWN_NAME = 1,  /* it has no place in a folder: `names` is the one that the kernel gave it, or the kind of a namespace */
+	PATH_UNKNOWN = 2,   /* it was renamed again and again while it was read */
+};
+
+/* The file that a name is of. */
+struct path_head {
 	__u32 type;
-	__u32 padding_type;
+	__u32 flags;        /* path_flags */
 	__u64 path_id;
 	__u64 ts;
 	__u64 ino;
@@ -266,7 +278,18 @@ struct path_event {
 	__u32 generation;   /* tells the inodes apart that had the same number one after the other */
 	__u32 padding;
 	char fs[FS_BYTES];  /* type of the file system */
+};
+
+/* Names from the leaf up to the root, each ended by NUL. */
+struct path_event {
+	struct path_head head;
 	char names[PATH_BYTES + NAME_BYTES];
+};
+
+/* The same of a path that is longer: told by its size. */
+struct long_path_event {
+	struct path_head head;
+	char names[LONG_PATH_BYTES + NAME_BYTES];
 };
 
 #endif

@@ -32,7 +32,8 @@ mod lasting;
 mod leftovers;
 mod locks;
 mod report;
-mod state;
+
+pub(crate) mod state;
 mod undo;
 
 use std::collections::BTreeMap;

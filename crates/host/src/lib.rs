@@ -10,6 +10,7 @@
 //! - [`doctor`]: what this host or a file can do with huge pages and DAX, and what is wrong.
 //! - [`hugetlb`]: pools of huge pages and mounts of hugetlbfs.
 //! - [`signals`]: handlers of signals that ask to end, and which of them are echoes.
+//! - [`seal`]: proof that this user of this host wrote a text.
 //! - [`own`]: the path by which pagelab runs itself again.
 //! - [`guard`]: changes to the host. Journalled before they are made, undone at the end, by a helper process if pagelab
 //!   is killed, and by the next command if the helper was killed as well.
@@ -56,10 +57,12 @@ pub mod guard;
 pub mod hugetlb;
 mod limits;
 pub mod own;
+pub mod own_limits;
 pub mod process;
 pub mod run_groups;
 pub mod run_mounts;
 pub mod scheduling;
+pub mod seal;
 pub mod settings;
 pub mod signals;
 #[cfg(test)]

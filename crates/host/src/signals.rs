@@ -70,6 +70,16 @@ pub fn handle(signal: libc::c_int, handler: Handler) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Keeps all signals from the calling thread; another one takes them.
+pub fn block_all() {
+    // SAFETY: a set of signals is plain integers and is filled before it is used; the call acts on this thread alone.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
+
 /// Whether a signal is ignored, as nohup(1) has it for SIGHUP.
 pub fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: sigaction is plain data, for which zero is a value; without a new action the call only fills in the old one.

@@ -20,6 +20,7 @@
 //! | [`sums`] | how many page faults and system calls there are, and none of them | BPF on raw tracepoints |
 //! | [`moment`] | nothing; it says what tasks do now, for who looks on | |
 //! | [`tree`] | nothing; it is BPF or perf, whichever follows the recorded tree | |
+//! | `vma_flags` | the flags of a process's mappings, without the walk that smaps makes | BPF iterator over areas |
 //! | `waits` | the states of tasks, summed up: on a CPU, waiting for one, off the CPU by kind of wait | BPF on raw tracepoints |
 //! | [`watcher`], [`watchers`] | nothing; what a probe is in the loop of a recording, and which ones there are | |
 //! | [`streams`] | nothing; it names the streams of `--observe` | |
@@ -51,6 +52,7 @@ pub mod streams;
 pub mod sums;
 pub mod syscalls;
 pub mod tree;
+mod vma_flags;
 mod waits;
 pub mod watcher;
 pub mod watchers;

@@ -36,7 +36,12 @@ pub(crate) struct MapsLine<'a> {
 impl<'a> MapsLine<'a> {
     /// The lines of `/proc/PID/maps`; none of a process that has ended.
     pub(crate) fn read(pid: u32) -> Vec<u8> {
-        std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default()
+        let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        if !text.is_empty() {
+            return text;
+        }
+        // Its first thread may have ended.
+        living_tasks(pid).find_map(|task| std::fs::read(format!("/proc/{task}/maps")).ok()).unwrap_or_default()
     }
 
     /// Reads the lines of a text.
@@ -69,7 +74,7 @@ pub fn is_filtered() -> bool {
 }
 
 /// The remedy where a filter refuses perf events.
-pub(crate) const FILTER_NEEDED: &str = "needed: a seccomp filter that lets perf_event_open pass; in a container try: --cap-add \
+pub(crate) const FILTER_NEEDED: &str = "a seccomp filter that lets perf_event_open pass; in a container try: --cap-add \
                                         PERFMON, or a profile that allows it";
 
 /// The name of a thread; empty if it cannot be read.
@@ -83,6 +88,18 @@ pub fn comm(pid: u32, tid: u32) -> Vec<u8> {
 pub fn threads(pid: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Tasks of a process that are looked at to find one that lives.
+const TASKS_LOOKED_AT: usize = 64;
+
+/// The tasks of a process through which it can be looked at, its first one first. When that has ended and others have not, the
+/// kernel shows neither memory nor folders in `/proc/PID`, but does so in `/proc/TID` of the others.
+pub(crate) fn living_tasks(pid: u32) -> impl Iterator<Item = u32> {
+    let is_there = |task: u32| Path::new(&format!("/proc/{task}/root/")).exists();
+    let first = Some(pid).filter(|pid| is_there(*pid));
+    let others = std::iter::once_with(move || if first.is_some() { Vec::new() } else { threads(pid) });
+    first.into_iter().chain(others.flatten().take(TASKS_LOOKED_AT).filter(move |task| is_there(*task)))
 }
 
 /// The kernel's accounts of a thread, or of a process with all its threads; without its children.
@@ -120,6 +137,30 @@ fn parse_accounts(text: &str, tick_ns: u64) -> Option<Accounts> {
         faults: (stat.number(10)?, stat.number(12)?),
         cpu_ns: (stat.number(14)? * tick_ns, stat.number(15)? * tick_ns),
     })
+}
+
+/// Reads and writes that a process and the children that it waited for have made, as the kernel counts calls (`syscr`, `syscw`); they
+/// can be read until it is reaped.
+pub fn transfers(pid: u32) -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let number = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    Some([number("syscr:")?, number("syscw:")?])
+}
+
+/// `PF_EXITING` among the flags of `stat`.
+const EXITING: u64 = 0x4;
+
+/// Whether a thread that exists goes on: it has not begun to end. What cannot be looked at (`hidepid`) goes on if its process is there.
+pub(crate) fn goes_on(pid: u32, tid: u32) -> bool {
+    let Some(text) = stat::read(Path::new(&format!("/proc/{pid}/task/{tid}"))) else {
+        let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        let shown = Path::new(&format!("/proc/{pid}")).exists();
+        // Another user's: that it may not be asked says that it is there.
+        return !shown
+            && process.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM));
+    };
+    let goes_on = |stat: Stat<'_>| Some(!matches!(stat.state()?, 'Z' | 'X') && stat.number(9)? & EXITING == 0);
+    Stat::of(&text).and_then(goes_on).unwrap_or(false)
 }
 
 /// Whether a process ends within `time`, which is below a second.
@@ -164,6 +205,19 @@ mod tests {
         assert_eq!((found.exit_code, found.faults, found.cpu_ns), (Some(256), (11, 33), (50_000_000, 60_000_000)));
         assert_eq!(parse_accounts(&text.replace(") Z 1", ") S 1"), 1).and_then(|found| found.exit_code), None);
         assert_eq!(parse_accounts("7 (a) Z 1 2", 1), None);
+    }
+
+    #[test]
+    fn a_thread_goes_on_until_it_begins_to_end() {
+        let pid = std::process::id();
+        assert!(goes_on(pid, pid));
+        let mut ended = std::process::Command::new("true").spawn().expect("true is there");
+        while accounts(ended.id()).is_some_and(|accounts| accounts.exit_code.is_none()) {
+            std::thread::yield_now();
+        }
+        assert!(!goes_on(ended.id(), ended.id()), "a zombie");
+        ended.wait().expect("ours");
+        assert!(!goes_on(ended.id(), ended.id()), "gone");
     }
 
     #[test]

@@ -24,8 +24,8 @@ struct RegionWatcher {
 }
 
 /// Starts the thread.
-pub(crate) fn open(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
-    let regions = Regions::start()?;
+pub(crate) fn open(options: &ProbeOptions) -> Result<Box<dyn Watcher>, String> {
+    let regions = Regions::start_with(options.streams.reads_smaps(Stream::Regions))?;
     Ok(Box::new(RegionWatcher { regions, begun: false, alone: None, stepped_ns: 0, unseen: 0 }))
 }
 

@@ -1,95 +1,10 @@
 //! The streams that `--observe` names.
 
 use std::collections::BTreeSet;
-use std::fmt;
+
+pub use pagelab_vocab::streams::Stream;
 
 use crate::syscalls::CallFilter;
-
-/// One kind of data that a recording can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stream {
-    /// Counters and gauges of host and target, ten times a second.
-    Metrics,
-    /// Settings of host and target, at start and end.
-    Settings,
-    /// The life of tasks.
-    Tasks,
-    /// Page faults.
-    Faults,
-    /// Mapping actions.
-    Maps,
-    /// Faults on DAX files.
-    Dax,
-    /// System calls.
-    Syscalls,
-    /// States of tasks, summed up.
-    Waits,
-    /// Every time off the CPU.
-    Sched,
-    /// Profile samples.
-    Cpu,
-    /// Hardware and software counters.
-    Counters,
-    /// Block requests.
-    Block,
-    /// Page sizes of regions.
-    Regions,
-    /// Speed of each CPU, fifty times a second.
-    Speed,
-}
-
-/// Everything there is to say about a stream, in the order in which streams are listed.
-struct Def {
-    stream: Stream,
-    name: &'static str,
-    /// In `default`.
-    default: bool,
-}
-
-const DEFS: [Def; 14] = [
-    Def { stream: Stream::Metrics, name: "metrics", default: true },
-    Def { stream: Stream::Settings, name: "settings", default: true },
-    Def { stream: Stream::Tasks, name: "tasks", default: true },
-    Def { stream: Stream::Faults, name: "faults", default: true },
-    Def { stream: Stream::Maps, name: "maps", default: true },
-    Def { stream: Stream::Dax, name: "dax", default: true },
-    Def { stream: Stream::Syscalls, name: "syscalls", default: false },
-    Def { stream: Stream::Waits, name: "waits", default: true },
-    Def { stream: Stream::Sched, name: "sched", default: false },
-    Def { stream: Stream::Cpu, name: "cpu", default: true },
-    Def { stream: Stream::Counters, name: "counters", default: true },
-    Def { stream: Stream::Block, name: "block", default: false },
-    Def { stream: Stream::Regions, name: "regions", default: false },
-    Def { stream: Stream::Speed, name: "speed", default: false },
-];
-
-impl Stream {
-    fn def(self) -> &'static Def {
-        // Every variant has a line; a test holds the table to that.
-        DEFS.iter().find(|def| def.stream == self).unwrap_or(&DEFS[0])
-    }
-
-    /// The name on the command line, in manifests and in the table `loss`.
-    pub fn name(self) -> &'static str {
-        self.def().name
-    }
-
-    /// Whether `default` includes it only where the kernel has what it needs, so that its absence is not reported.
-    pub fn only_where_possible(self) -> bool {
-        self == Self::Dax
-    }
-
-    /// All streams, in the order in which they are listed.
-    pub fn all() -> impl Iterator<Item = Self> {
-        DEFS.iter().map(|def| def.stream)
-    }
-}
-
-impl fmt::Display for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The streams asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +17,8 @@ pub struct StreamSet {
     calls: CallFilter,
     /// `sched:nostacks`, `maps:nostacks`: without where tasks slept, or where they mapped memory.
     without_stacks: BTreeSet<Stream>,
+    /// `metrics:smaps`, `regions:smaps`: with what holds up large processes.
+    with_smaps: BTreeSet<Stream>,
 }
 
 impl Default for StreamSet {
@@ -111,16 +28,18 @@ impl Default for StreamSet {
 }
 
 fn default_streams() -> BTreeSet<Stream> {
-    DEFS.iter().filter(|def| def.default).map(|def| def.stream).collect()
+    Stream::all().filter(|stream| stream.is_default()).collect()
 }
 
 /// `sched:` and `maps:` take this word.
 const NO_STACKS: &str = "nostacks";
+/// `metrics:` and `regions:` take this word.
+const SMAPS: &str = "smaps";
 
 /// A word of `--observe` that names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks and maps:nostacks leave out where tasks slept and mapped memory; try --observe default",
+    "--observe: found {found:?}, needed a list of: default, all, {names}; syscalls:LIST takes classes (desc, file, memory, process, network, signal, ipc) and names of calls; sched:nostacks and maps:nostacks leave out where tasks slept and mapped memory; metrics:smaps and regions:smaps read smaps of large processes, too, which keeps them from mapping memory meanwhile; try --observe default",
     names = stream_names()
 )]
 pub struct UnknownStream {
@@ -129,14 +48,15 @@ pub struct UnknownStream {
 }
 
 fn stream_names() -> String {
-    DEFS.iter().map(|def| def.name).collect::<Vec<_>>().join(", ")
+    Stream::all().map(Stream::name).collect::<Vec<_>>().join(", ")
 }
 
 impl StreamSet {
     /// No stream.
     pub fn none() -> Self {
         let calls = CallFilter::default();
-        Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, without_stacks: BTreeSet::new() }
+        let (without_stacks, with_smaps) = (BTreeSet::new(), BTreeSet::new());
+        Self { named: BTreeSet::new(), implied: BTreeSet::new(), calls, without_stacks, with_smaps }
     }
 
     /// Reads a list such as `default,syscalls`.
@@ -154,14 +74,18 @@ impl StreamSet {
                 "default" => set.implied.extend(default_streams()),
                 "all" => set.implied.extend(Stream::all()),
                 name => {
-                    let def = DEFS.iter().find(|def| def.name == name).ok_or_else(|| unknown(word))?;
-                    set.named.insert(def.stream);
-                    if matches!(def.stream, Stream::Sched | Stream::Maps) && narrowed == Some(NO_STACKS) {
-                        set.without_stacks.insert(def.stream);
+                    let stream = Stream::from_name(name).ok_or_else(|| unknown(word))?;
+                    set.named.insert(stream);
+                    if matches!(stream, Stream::Sched | Stream::Maps) && narrowed == Some(NO_STACKS) {
+                        set.without_stacks.insert(stream);
+                        continue;
+                    }
+                    if matches!(stream, Stream::Metrics | Stream::Regions) && narrowed == Some(SMAPS) {
+                        set.with_smaps.insert(stream);
                         continue;
                     }
                     in_filter = narrowed.is_some();
-                    if in_filter && (def.stream != Stream::Syscalls || !set.calls.add(narrowed.unwrap_or_default())) {
+                    if in_filter && (stream != Stream::Syscalls || !set.calls.add(narrowed.unwrap_or_default())) {
                         return Err(unknown(word));
                     }
                 }
@@ -182,6 +106,11 @@ impl StreamSet {
 
     fn has_stacks(&self, stream: Stream) -> bool {
         self.contains(stream) && !self.without_stacks.contains(&stream)
+    }
+
+    /// Whether a stream reads `smaps` of large processes, too, which keeps them from mapping memory meanwhile.
+    pub fn reads_smaps(&self, stream: Stream) -> bool {
+        self.with_smaps.contains(&stream)
     }
 
     /// Which system calls are recorded.
@@ -210,15 +139,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_stream_has_one_line() {
-        let seen: BTreeSet<Stream> = Stream::all().collect();
-        assert_eq!(seen.len(), DEFS.len());
-        for stream in seen {
-            assert_eq!(stream.def().stream, stream);
-        }
-    }
-
-    #[test]
     fn named_streams_are_told_from_implied_ones() {
         let set = StreamSet::parse("default,syscalls").expect("both words are known");
         assert!(set.contains(Stream::Faults) && !set.names(Stream::Faults));
@@ -245,6 +165,22 @@ mod tests {
             assert_eq!(StreamSet::parse(list).expect("all words are known").map_stacks(), stacks, "{list}");
         }
         for wrong in ["sched:stacks", "cpu:nostacks", "sched:nostacks,read"] {
+            assert!(StreamSet::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn large_processes_are_walked_if_asked_for() {
+        for (list, walked) in [
+            ("default,metrics:smaps", [true, false]),
+            ("regions:smaps,metrics", [false, true]),
+            ("all", [false, false]),
+            ("regions", [false, false]),
+        ] {
+            let set = StreamSet::parse(list).expect("all words are known");
+            assert_eq!([Stream::Metrics, Stream::Regions].map(|stream| set.reads_smaps(stream)), walked, "{list}");
+        }
+        for wrong in ["tasks:smaps", "smaps", "metrics:nostacks"] {
             assert!(StreamSet::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,5 +1,6 @@
 //! System calls as the probe must know them, and whoever writes their rows: by number, from the registry in `pagelab-vocab`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pagelab_vocab::syscalls::i386::{self, CompatDef, Part};
@@ -7,10 +8,13 @@ use pagelab_vocab::syscalls::{self, ArgKind, Class, Returns, SyscallDef, Transfe
 
 use crate::bpf::{Call, CallInfo};
 
+/// Stands for the number of every call that is beyond those of x86-64 and of i386: of x32, and of no kernel (`bpf/wire.h`).
+pub const OTHER: u32 = 2 * i386::NUMBERS_FROM;
+
 /// The properties of a call, by its number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Its name; empty if the kernel has a call that the registry does not know.
+    /// Its name; empty if the registry does not know it: then it has one by its number ([`Shapes::name_of`]).
     pub name: &'static str,
     /// How many arguments it takes.
     pub args: u8,
@@ -82,14 +86,17 @@ impl Shape {
 #[derive(Debug, Clone, Default)]
 pub struct Shapes {
     by_number: Vec<Option<Shape>>,
-    /// Stands for the others.
+    /// Stands for the others: all their arguments are kept.
     unknown: Shape,
+    /// The others are recorded, too.
+    all: bool,
 }
 
 impl Shapes {
     /// The calls that `filter` leaves: all, if it is empty.
     pub fn of(filter: &CallFilter) -> Self {
-        let mut shapes = Self::default();
+        let unknown = Shape { args: 6, ..Shape::default() };
+        let mut shapes = Self { unknown, all: filter.is_empty(), ..Self::default() };
         for call in syscalls::all().iter().filter(|call| filter.takes(Some(call))) {
             shapes.add(call.number, Shape::of(call));
         }
@@ -97,6 +104,11 @@ impl Shapes {
             shapes.add(i386::NUMBERS_FROM + call.number, Shape::of_compat(call));
         }
         shapes
+    }
+
+    /// The names by number; empty where the call is not recorded.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.by_number.iter().map(|shape| shape.map_or("", |shape| shape.name))
     }
 
     fn add(&mut self, number: u32, shape: Shape) {
@@ -111,6 +123,15 @@ impl Shapes {
     #[inline]
     pub fn get(&self, number: u32) -> &Shape {
         self.by_number.get(number as usize).and_then(Option::as_ref).unwrap_or(&self.unknown)
+    }
+
+    /// The name of a call that has none in the registry.
+    pub fn name_of(call: &Call) -> Cow<'static, str> {
+        match call.nr {
+            OTHER => syscalls::name_of(call.number),
+            nr if nr >= i386::NUMBERS_FROM => Cow::Owned(syscalls::name_of_unknown(nr - i386::NUMBERS_FROM)),
+            nr => syscalls::name_of(nr),
+        }
     }
 
     /// The call with its arguments in the order of x86-64; none if it has them so.
@@ -130,8 +151,12 @@ impl Shapes {
 
     /// The properties of each that the program needs.
     pub fn infos(&self) -> Vec<CallInfo> {
-        let shapes = self.by_number.iter().zip(0..);
-        shapes.filter_map(|(shape, nr)| shape.as_ref().map(|shape| shape.info(nr))).collect()
+        let others = self.unknown;
+        let of = |nr: u32| match self.by_number.get(nr as usize).and_then(Option::as_ref) {
+            Some(shape) => Some(shape.info(nr)),
+            None => self.all.then(|| others.info(nr)),
+        };
+        (0..=OTHER).filter_map(of).collect()
     }
 }
 
@@ -154,9 +179,14 @@ impl CallFilter {
         true
     }
 
+    /// Whether it takes every call.
+    fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.names.is_empty()
+    }
+
     /// Whether it takes a call; none stands for a call of 32-bit programs of which nothing is known but its name.
     fn takes(&self, call: Option<&SyscallDef>) -> bool {
-        if self.classes.is_empty() && self.names.is_empty() {
+        if self.is_empty() {
             return true;
         }
         let Some(call) = call else { return false };
@@ -176,7 +206,7 @@ mod tests {
         let names: BTreeSet<&str> = shapes.infos().iter().map(|info| shapes.get(info.nr).name).collect();
         assert!(names.contains("mmap") && names.contains("madvise") && names.contains("read"));
         assert!(!names.contains("write"));
-        assert!(Shapes::of(&CallFilter::default()).infos().len() > 300);
+        assert_eq!(Shapes::of(&CallFilter::default()).infos().len(), 1025, "every number, known or not");
     }
 
     #[test]
@@ -195,6 +225,22 @@ mod tests {
         assert_eq!(shapes.get(call.nr).offset_arg, Some(3));
         call.nr = 17;
         assert_eq!(shapes.as_64_bit(&call), None);
+    }
+
+    #[test]
+    fn a_call_that_nobody_knows_is_called_by_its_number() {
+        let shapes = Shapes::of(&CallFilter::default());
+        for (nr, number, name) in [
+            (470, 0, "syscall_470"),
+            (512 + 500, 0, "syscall_500"),
+            (OTHER, 99_999, "syscall_99999"),
+            (OTHER, 0x4000_0027, "getpid"),
+        ] {
+            let mut call = Call::default();
+            (call.nr, call.number) = (nr, number);
+            assert!(shapes.get(nr).name.is_empty());
+            assert_eq!(Shapes::name_of(&call), name);
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub struct Count {
 
 impl Count {
     /// The name of the counts that `tasks` and `maps` share: their records go through one ring.
-    pub const EVENTS: &str = "events";
+    pub const EVENTS: &str = pagelab_vocab::streams::EVENTS;
 
     /// Whether it counts what a stream records.
     pub fn is_of(&self, stream: &str) -> bool {
@@ -267,6 +267,8 @@ pub struct Closing<'a> {
     pub writer: &'a mut RecordingWriter,
     /// Writes all rows so far as parts, with the rights of the recording's owner.
     pub flush: &'a dyn Fn(&mut RecordingWriter) -> Written<()>,
+    /// Whether whatever can be left out is to be left out now: a second signal came.
+    pub hurry: &'a dyn Fn() -> bool,
     /// The probe's entry in the manifest, under the name of its first stream.
     pub extra: Map<String, Value>,
 }

@@ -77,7 +77,11 @@ fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -
         match event {
             Event::Task(task) => seen.tasks.push(task),
             Event::Map(map) => seen.maps.push(map),
-            Event::Path(path) => _ = seen.paths.insert(path.path_id, path.path.to_string_lossy().into_owned()),
+            Event::Path(path) => {
+                _ = seen
+                    .paths
+                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned())
+            }
         }
     }
     seen

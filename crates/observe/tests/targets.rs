@@ -116,7 +116,11 @@ impl Seen {
         observer.drain_events(|event| match event {
             Event::Task(task) => self.tasks.push(task),
             Event::Map(map) => self.maps.push(map),
-            Event::Path(path) => _ = self.paths.insert(path.path_id, path.path.to_string_lossy().into_owned()),
+            Event::Path(path) => {
+                _ = self
+                    .paths
+                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned())
+            }
         });
     }
 
@@ -181,6 +185,52 @@ fn touch_and_check(observer: &mut Observer, workload: &mut Workload, seen: &mut 
     }
     let child = seen.tasks.iter().find(|task| task.op == TaskOp::Fork && task.pid != pid && task.comm != b"");
     assert!(child.is_some_and(|task| task.parent_task_id.is_some()), "what it forks is followed");
+}
+
+/// The kernel leaves hits of a tracepoint out now and then. Here nothing was attached yet when the threads and the child were made.
+#[test]
+fn tasks_whose_birth_was_not_seen_are_found() {
+    if !is_root() {
+        return;
+    }
+    let mut parent = Command::new("sh")
+        .args(["-c", "sleep 600 & python3 -c 'import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print(1, flush=True)' & wait"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh and python3 (make setup-test)");
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().expect("piped")).read_line(&mut line).expect("its thread runs");
+    // SAFETY: pidfd_open returns a fresh descriptor or -1.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(libc::syscall(libc::SYS_pidfd_open, parent.id(), 0) as i32) };
+    let mut observer = observer(Members::Started);
+    observer.adopt_running(pidfd.as_fd()).expect("it lives");
+    let mut seen = Seen::default();
+    seen.drain(&mut observer);
+    assert!(seen.tasks.is_empty(), "{:?}", seen.tasks);
+    for _ in 0..3 {
+        observer.find_missed(true).expect("a walk");
+    }
+    seen.drain(&mut observer);
+    let found: Vec<&TaskEvent> = seen.tasks.iter().filter(|task| task.op == TaskOp::Fork).collect();
+    assert_eq!(
+        (found.len(), seen.tasks.len()),
+        (3, 3),
+        "the two children and the thread of one, each once: {:?}",
+        seen.tasks
+    );
+    let of =
+        |tid_is_pid: bool| found.iter().filter(move |task| (task.tid == task.pid) == tid_is_pid).collect::<Vec<_>>();
+    let [thread] = of(false)[..] else { panic!("{found:?}") };
+    let process = found.iter().find(|task| task.tid == thread.pid).expect("its process");
+    assert_eq!((thread.parent_task_id, thread.mm_id), (Some(process.task_id), process.mm_id), "{found:?}");
+    assert!(of(true).iter().all(|task| task.parent_task_id == Some(1)), "{found:?}");
+    let listed = |mm_id: Option<u32>| seen.maps.iter().filter(|map| Some(map.mm_id) == mm_id).count();
+    assert!(of(true).iter().all(|task| listed(task.mm_id) > 5), "their mappings are known");
+    for task in of(true) {
+        let pid = rustix::process::Pid::from_raw(task.pid as i32).expect("a process");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let _ = parent.wait();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::context::Context;
-use crate::maps::{self, Vma};
+use crate::maps::{self, Areas, Vma};
 use crate::mounts::{self, Mount};
 use crate::page_size::{PageSize, SLOT, base_page_bytes};
 use crate::pagemap::{self, IS_FILE, IS_HUGE, IS_PRESENT, IS_ZERO_PAGE, NoScan, QUICK, Region};
@@ -21,6 +21,7 @@ use crate::process::Asked;
 use crate::reason::Reason;
 use crate::slots::{Held, PageBytes, Past, Slot, Source, Whole, held};
 use crate::thp::{HostRules, Settings};
+use crate::walk::Walk;
 
 /// Mappings that lie so near are asked for together.
 const NEAR_BYTES: u64 = 64 << 20;
@@ -57,7 +58,16 @@ pub struct Glancer {
     root: PathBuf,
     source: Source,
     known: Option<Known>,
+    /// Where the flags of mappings come from where smaps would hold the process for long.
+    areas: Option<Box<dyn Areas>>,
+    /// smaps is read however long it holds the process.
+    walks_all: bool,
+    /// Why the last look knows no flags.
+    without_flags: Option<String>,
 }
+
+/// Lists that change while they are read are read again so often.
+const ATTEMPTS: usize = 4;
 
 /// The values read lately.
 #[derive(Debug)]
@@ -91,13 +101,35 @@ impl Glancer {
             Ok(Err(NoScan::Failed(error))) => Source::Smaps { why: error.to_string() },
             Err(error) => Source::Smaps { why: format!("PAGEMAP_SCAN: {error}") },
         };
-        Ok(Self { root: root.to_owned(), source, known: None })
+        Ok(Self::of(root, source))
+    }
+
+    fn of(root: &Path, source: Source) -> Self {
+        let (known, areas, without_flags) = (None, None, None);
+        Self { root: root.to_owned(), source, known, areas, walks_all: false, without_flags }
+    }
+
+    /// With another source of the flags of mappings. It is asked about processes with so many pages that smaps would keep them from
+    /// mapping memory for long; without it nothing is known of what they asked for.
+    #[must_use]
+    pub fn with_areas(self, areas: Option<Box<dyn Areas>>) -> Self {
+        Self { areas, ..self }
+    }
+
+    /// Reads smaps of every process, however long that keeps it from mapping memory.
+    #[must_use]
+    pub fn walking_all(self, walks_all: bool) -> Self {
+        Self { walks_all, ..self }
+    }
+
+    /// Why the last look does not know what mappings asked for; `None` if it does.
+    pub fn without_flags(&self) -> Option<&str> {
+        self.without_flags.as_deref()
     }
 
     /// The same from sums in smaps alone, as on kernels before 6.7: huge pages of DAX files, which smaps does not count, are unseen.
     pub fn without_page_tables(root: &Path) -> Self {
-        let source = Source::Smaps { why: "the page tables are not to be read".to_owned() };
-        Self { root: root.to_owned(), source, known: None }
+        Self::of(root, Source::Smaps { why: "the page tables are not to be read".to_owned() })
     }
 
     /// Where page sizes come from.
@@ -111,9 +143,8 @@ impl Glancer {
     /// It has ended, or is another user's.
     pub fn look(&mut self, pid: u32) -> io::Result<Vec<Glance>> {
         let folder = self.root.join(format!("proc/{pid}"));
-        // Both are of the address space that the process has at this moment, whatever it does while they are read.
-        let (smaps, pagemap) = (maps::smaps(&folder)?, File::open(folder.join("pagemap"))?);
-        let vmas = smaps.collect::<io::Result<Vec<Vma>>>()?;
+        let pagemap = File::open(folder.join("pagemap"))?;
+        let vmas = self.vmas(&folder, pid)?;
         let settings = self.settings(&folder);
         let regions = match self.source {
             Source::PagemapScan => Some(scan(&pagemap, &vmas)?),
@@ -132,7 +163,39 @@ impl Glancer {
             // wrong.
             None => (!settings.is_direct_access(vma)).then(|| whole.summed(vma)),
         });
-        Ok(seen.collect())
+        let mut seen: Vec<Glance> = seen.collect();
+        if let Some(why) = &self.without_flags {
+            seen.iter_mut().for_each(|glance| forget_asked(glance, why));
+        }
+        Ok(seen)
+    }
+
+    /// The mappings of a process: with smaps' sums and flags where it is read in no time, else with flags alone, or without.
+    fn vmas(&mut self, folder: &Path, pid: u32) -> io::Result<Vec<Vma>> {
+        self.without_flags = None;
+        let walk = Walk::of_folder(folder);
+        let Some(walk) = walk.filter(|walk| !self.walks_all && !walk.is_short()) else {
+            return maps::smaps(folder)?.collect();
+        };
+        let held_ms = walk.held_ns() as f64 / 1e6;
+        if let Source::Smaps { why } = &self.source {
+            return Err(io::Error::other(format!("{why}, and smaps would hold the process for {held_ms:.0} ms")));
+        }
+        let mut reason = "found no other source".to_owned();
+        let mut vmas = Vec::new();
+        for _ in 0..ATTEMPTS {
+            vmas = maps::list(folder)?.collect();
+            match self.areas.as_mut().map(|areas| areas.areas(pid)) {
+                Some(Ok(areas)) if maps::add_flags(&mut vmas, &areas, base_page_bytes() as u64) => return Ok(vmas),
+                Some(Ok(_)) => reason = "they changed at each look".to_owned(),
+                Some(Err(error)) => reason = error.to_string(),
+                None => break,
+            }
+        }
+        self.without_flags = Some(format!(
+            "the flags of the mapping were not read: smaps would keep the process from mapping memory for {held_ms:.0} ms, and {reason}"
+        ));
+        Ok(vmas)
     }
 
     fn settings(&mut self, folder: &Path) -> Settings {
@@ -150,6 +213,15 @@ impl Glancer {
             Err(_) => read(),
         };
         Settings::with(&self.root, folder, Rc::clone(&known.host), mounts)
+    }
+}
+
+/// Without flags it is not known whether the program asked for huge pages, nor whether it refused them.
+fn forget_asked(glance: &mut Glance, why: &str) {
+    if matches!(glance.asked, None | Some(Asked::Host | Asked::Mount | Asked::Advice)) {
+        glance.asked = None;
+        let is_small = glance.held.base_bytes > 0 && glance.vma.len_bytes() >= SLOT;
+        glance.reason = is_small.then(|| Reason::Unknown { why: why.to_owned() });
     }
 }
 
@@ -210,9 +282,9 @@ impl Whole<'_> {
         if !vma.is_file() {
             return Cow::Borrowed(regions);
         }
-        if vma.anonymous_bytes > 0
-            && let Ok(closer) = pagemap::scan(self.pagemap, vma.start, vma.end)
-        {
+        // Where no sums were read it may hold copies.
+        let may_hold_copies = vma.anonymous_bytes > 0 || vma.resident_bytes == 0 && !vma.is_shared();
+        if may_hold_copies && let Ok(closer) = pagemap::scan(self.pagemap, vma.start, vma.end) {
             return Cow::Owned(closer);
         }
         let of_file = |region: &Region| Region { categories: region.categories | IS_FILE, ..*region };

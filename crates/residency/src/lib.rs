@@ -13,6 +13,7 @@
 //! | free memory by the size of its pieces | [`buddyinfo`] |
 //! | the folders of the control groups of a process | [`own_groups`] |
 //! | the fields of `/proc/PID/stat` | [`stat`] |
+//! | how long the process would be held by a look at it, told beforehand | [`Walk`] |
 //!
 //! Readers take the folder that stands for `/`, so that tests hold literal text of a kernel against them.
 //!
@@ -59,6 +60,7 @@ pub mod stat;
 #[cfg(test)]
 mod testing;
 pub mod thp;
+mod walk;
 mod why;
 mod zeros;
 
@@ -74,4 +76,5 @@ pub use reason::{Reason, Switch};
 pub use reserved::PoolBytes;
 pub use slots::{Got, Held, Past, Slot, Source, inspect, inspect_with};
 pub use thp::Counters;
+pub use walk::{LONGEST_HOLD_NS, WALK_NS_PER_PAGE, Walk};
 pub use zeros::ZeroFilled;

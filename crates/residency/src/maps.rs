@@ -47,6 +47,60 @@ pub struct Vma {
     pub flags: String,
 }
 
+/// A mapping as the kernel keeps it: its addresses and flags, without sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Area {
+    /// Address of the first byte.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// `vm_flags`.
+    pub flags: u64,
+    /// Bytes of a page of its hugetlb pool; 0 for other memory.
+    pub pool_page_bytes: u64,
+}
+
+/// The letters of VmFlags that the policy of huge pages looks at, by the bits of include/linux/mm.h.
+const FLAG_LETTERS: [(u64, &str); 8] = [
+    (0x0000_0200, "um"),
+    (0x0000_0400, "pf"),
+    (0x0000_4000, "io"),
+    (0x0020_0000, "nr"),
+    (0x0040_0000, "ht"),
+    (0x1000_0000, "mm"),
+    (0x2000_0000, "hg"),
+    (0x4000_0000, "nh"),
+];
+
+impl Area {
+    /// The flags as smaps prints them, those that say something of huge pages.
+    pub fn flags_text(&self) -> String {
+        let letters = FLAG_LETTERS.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, letters)| *letters);
+        letters.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Lists the mappings of a process with their flags, without a walk through its page tables.
+pub trait Areas: std::fmt::Debug {
+    /// Those of a process.
+    ///
+    /// # Errors
+    /// It has ended, or the kernel does not list them.
+    fn areas(&mut self, pid: u32) -> io::Result<Vec<Area>>;
+}
+
+/// Adds flags and sizes of pages to mappings that were read from `maps`. False if one of the mappings has another extent by now: then
+/// both lists are to be read again.
+pub(crate) fn add_flags(vmas: &mut [Vma], areas: &[Area], base_page_bytes: u64) -> bool {
+    for vma in vmas.iter_mut().filter(|vma| vma.path != b"[vsyscall]") {
+        let at = areas.binary_search_by_key(&vma.start, |area| area.start);
+        let Some(area) = at.ok().and_then(|at| areas.get(at)).filter(|area| area.end == vma.end) else { return false };
+        vma.flags = area.flags_text();
+        vma.kernel_page_bytes = if area.pool_page_bytes > 0 { area.pool_page_bytes } else { base_page_bytes };
+    }
+    true
+}
+
 impl Vma {
     /// Length in bytes.
     pub fn len_bytes(&self) -> u64 {

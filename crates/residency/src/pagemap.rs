@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use crate::error::ResidencyError;
 use crate::page_size::base_page_bytes;
@@ -28,8 +29,20 @@ const HIGHEST_END: u64 = (1 << 47) - 4096;
 /// Regions that one request fills in.
 const REGIONS: usize = 1024;
 
-/// One request looks at no more than this: meanwhile the process cannot change its mappings.
-const STEP_BYTES: u64 = 4 << 30;
+/// The first request looks at no more than this, and no request at more than [`LONGEST_STEP_BYTES`]: meanwhile the process cannot
+/// change its mappings. In between a step is half as long as the one before if that took long, and twice as long if it took no time.
+const FIRST_STEP_BYTES: u64 = 8 << 20;
+const SHORTEST_STEP_BYTES: u64 = 2 << 20;
+const LONGEST_STEP_BYTES: u64 = 1 << 30;
+/// CPU time of a request that is aimed at, ns.
+const STEP_NS: std::ops::Range<u64> = 40_000..160_000;
+/// A request ends when it has found so many pages, however long its range is: the first of them that stand behind a range that
+/// was empty would hold the process as long as there are.
+const STEP_PAGES: u64 = 8192;
+/// The same where each page is looked at, which takes three to four times as long.
+const STEP_PAGES_LOOKED_AT: u64 = 2048;
+/// After a request the process has the lock to itself for so long: a reader that comes back at once gets it again.
+const REST: Duration = Duration::from_micros(50);
 
 /// Neighbouring pages that are alike.
 #[repr(C)]
@@ -88,23 +101,29 @@ pub(crate) fn scan_into(
     let mut regions = vec![Region::default(); REGIONS];
     let end = end.min(HIGHEST_END);
     let mut from = start;
+    let mut step_bytes = FIRST_STEP_BYTES;
+    let mut clock = StepClock::start();
     while from < end {
-        let upto = from.saturating_add(STEP_BYTES).min(end);
+        let upto = from.saturating_add(step_bytes).min(end);
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,
             start: from,
             end: upto,
             vec: regions.as_mut_ptr() as u64,
             vec_len: REGIONS as u64,
+            max_pages: if categories & IS_FILE == 0 { STEP_PAGES } else { STEP_PAGES_LOOKED_AT },
             // Untouched memory of a hugetlb pool has HUGE alone: filter for present pages.
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
             return_mask: categories,
             ..ScanArg::default()
         };
+        let undisturbed = Undisturbed::begin();
         // SAFETY: the kernel reads `arg` and writes at most `vec_len` regions where `vec` points.
         let filled = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
+        let error = io::Error::last_os_error();
+        drop(undisturbed);
         let Ok(filled) = usize::try_from(filled) else {
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+            let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
             return Err(match errno {
                 libc::ENOTTY => NoScan::Missing,
                 libc::EINVAL if categories & IS_GUARD != 0 => {
@@ -119,8 +138,76 @@ pub(crate) fn scan_into(
         }
         // The walk ends early when the vector is full; an end that does not move would never end.
         from = if arg.walk_end > from { arg.walk_end } else { upto };
+        step_bytes = clock.next_step(step_bytes);
     }
     Ok(())
+}
+
+/// While it lives the calling thread keeps its processor, where the user may ask for that: a request that holds the lock of a map and
+/// loses the processor to another program holds it until that program has had its turn (15 ms on a busy machine, seen).
+struct Undisturbed {
+    is_set: bool,
+}
+
+impl Undisturbed {
+    fn begin() -> Self {
+        // SAFETY: sched_getscheduler takes a number and touches no memory of ours.
+        let is_ordinary = unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER;
+        Self { is_set: is_ordinary && set_policy(libc::SCHED_FIFO, 1) }
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        if self.is_set {
+            set_policy(libc::SCHED_OTHER, 0);
+        }
+    }
+}
+
+/// Sets the policy of the calling thread; false if the kernel does not let this user.
+fn set_policy(policy: libc::c_int, priority: libc::c_int) -> bool {
+    // SAFETY: sched_param is plain numbers, for which zero is a value.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = priority;
+    // SAFETY: the pointer is to a local that outlives the call.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const param) == 0 }
+}
+
+/// Fits the length of requests to what they cost, and leaves the process time between them.
+struct StepClock {
+    cpu_ns: u64,
+}
+
+impl StepClock {
+    fn start() -> Self {
+        Self { cpu_ns: thread_cpu_ns() }
+    }
+
+    fn next_step(&mut self, step_bytes: u64) -> u64 {
+        let now = thread_cpu_ns();
+        let spent_ns = now.saturating_sub(self.cpu_ns);
+        self.cpu_ns = now;
+        if spent_ns >= STEP_NS.start {
+            std::thread::sleep(REST);
+        }
+        next_step(step_bytes, spent_ns)
+    }
+}
+
+fn next_step(step_bytes: u64, spent_ns: u64) -> u64 {
+    if spent_ns > STEP_NS.end {
+        return (step_bytes / 2).max(SHORTEST_STEP_BYTES);
+    }
+    if spent_ns < STEP_NS.start {
+        return (step_bytes * 2).min(LONGEST_STEP_BYTES);
+    }
+    step_bytes
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
 /// Appends a region; of one that begins before the last one's end, what lies behind it: pages that change while they are walked may be
@@ -225,6 +312,43 @@ mod tests {
             append(&mut found, region);
         }
         assert_eq!(found, [at(10, 30, 1), at(30, 40, 2), at(70, 80, 1)]);
+    }
+
+    #[test]
+    fn steps_are_short_where_pages_are_many() {
+        let settled = |spent_ns: fn(u64) -> u64| {
+            let mut step = FIRST_STEP_BYTES;
+            for _ in 0..40 {
+                step = next_step(step, spent_ns(step));
+            }
+            step
+        };
+        // 21 ns a page of 4 KiB.
+        let dense = settled(|step| step / 4096 * 21);
+        assert!(STEP_NS.contains(&(dense / 4096 * 21)), "{dense}");
+        assert_eq!(settled(|_| 300), LONGEST_STEP_BYTES);
+        assert_eq!(settled(|_| 10_000_000), SHORTEST_STEP_BYTES);
+    }
+
+    /// What a request is cut into changes nothing of what is found.
+    #[test]
+    fn many_small_pages_behind_an_empty_range_are_all_found() {
+        let slots = 40;
+        let memory = Memory::new(slots);
+        assert!(memory.advise(0, slots << 21, libc::MADV_NOHUGEPAGE));
+        assert!(memory.advise(8 << 21, 32 << 21, libc::MADV_POPULATE_WRITE));
+        let pagemap = File::open("/proc/self/pagemap").expect("its own");
+        let (start, end) = (memory.address as u64, memory.address as u64 + (slots << 21) as u64);
+        for categories in [QUICK, QUICK | IS_FILE] {
+            let mut found = Vec::new();
+            match scan_into(&pagemap, start, end, categories, &mut found) {
+                Ok(()) => {}
+                Err(NoScan::Missing) => return eprintln!("this kernel has no PAGEMAP_SCAN"),
+                Err(error) => panic!("{error:?}"),
+            }
+            let [one] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!((one.start - start, one.end, one.categories), (16 << 20, end, IS_PRESENT));
+        }
     }
 
     #[test]

@@ -4,17 +4,20 @@
 //! async-signal-safe calls on memory that was prepared before the fork, as it must in a program with threads.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pagelab_host::own_limits;
 use pagelab_host::process::ProcessSettings;
 use pagelab_host::run_groups::RunGroups;
 use pagelab_host::run_mounts::RunMounts;
+use pagelab_vocab::remedies::{self, Place};
 
 use crate::gate::{self, Numbers};
+use crate::program::{self, MissingInterpreter};
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -46,8 +49,16 @@ pub enum SpawnError {
         /// Where it was looked for.
         searched: String,
     },
+    /// The program is there, the interpreter that it names is not.
+    #[error("cannot run {program:?}: {missing}; needed: that interpreter, or another one in {}", .missing.of.display())]
+    NoInterpreter {
+        /// The program requested.
+        program: String,
+        /// What is missing.
+        missing: MissingInterpreter,
+    },
     /// The kernel refused.
-    #[error("cannot run {program:?}: {step}: {error}")]
+    #[error("cannot run {program:?}: {step}: {error}{}", remedy_at(step, error))]
     Refused {
         /// The program requested.
         program: String,
@@ -58,11 +69,17 @@ pub enum SpawnError {
     },
 }
 
+/// What is needed where a limit stands in the way of a step.
+pub(crate) fn remedy_at(step: &str, error: &io::Error) -> String {
+    let place = if step == "fork" { Place::Fork } else { Place::Open };
+    remedies::ending(error.raw_os_error(), place)
+}
+
 impl SpawnError {
     /// The exit status that shells and `env` use: 127 for a program that is not there, 126 for one that cannot run.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::NotFound { .. } => 127,
+            Self::NotFound { .. } | Self::NoInterpreter { .. } => 127,
             Self::Refused { .. } => 126,
         }
     }
@@ -72,6 +89,8 @@ impl SpawnError {
 #[derive(Debug)]
 pub(crate) struct Child {
     program: String,
+    /// Its file, and the folder in which it is executed if that is not the recorder's.
+    file: (PathBuf, Option<PathBuf>),
     pid: i32,
     pidfd: OwnedFd,
     gate: Option<OwnedFd>,
@@ -137,23 +156,6 @@ impl Ended {
     }
 }
 
-/// Where `program` lies: as given if it has a slash, else found in `path`.
-pub(crate) fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SpawnError> {
-    let not_found =
-        |searched: String| SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched };
-    if program.as_bytes().contains(&b'/') {
-        let path = PathBuf::from(program);
-        return if path.exists() { Ok(path) } else { Err(not_found(path.display().to_string())) };
-    }
-    let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
-    let mut candidates = std::env::split_paths(path).map(|dir| dir.join(program));
-    candidates.find(|file| is_executable(file)).ok_or_else(|| not_found(format!("PATH={}", path.to_string_lossy())))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
 /// Words of the small program before the command's arguments.
 const OWN_WORDS: usize = 2;
 
@@ -189,8 +191,9 @@ impl Child {
     /// Forks the process; it waits at the gate.
     pub(crate) fn spawn(spec: &ChildSpec) -> Result<Self, SpawnError> {
         let name = spec.argv.first().cloned().unwrap_or_default();
-        let program = find_program(&name, std::env::var_os("PATH").as_deref())?;
         let shown = name.to_string_lossy().into_owned();
+        let program = program::find(&name, std::env::var_os("PATH").as_deref())
+            .map_err(|searched| SpawnError::NotFound { program: shown.clone(), searched })?;
         let refused = |step: &'static str| {
             let program = shown.clone();
             move |error: io::Error| SpawnError::Refused { program, step, error }
@@ -200,7 +203,6 @@ impl Child {
         let (result_read, result_write) = pipe().map_err(refused("pipe"))?;
         let mounts = spec.settings.prepare_mounts().map_err(refused("changing options of its mounts"))?;
         let groups = spec.settings.make_groups().map_err(refused("making its control groups"))?;
-        let envp = null_ended(&prepared.envp);
         let recorder = rustix::process::getpid().as_raw_pid();
         let (pid_read, pid_write) = pipe().map_err(refused("pipe"))?;
         let numbers = Numbers {
@@ -209,11 +211,11 @@ impl Child {
             pid: pid_write.as_raw_fd(),
             recorder: if spec.dies_with_recorder { recorder } else { 0 },
             own_group: spec.own_group,
+            shell: program::is_text(&spec.cwd.as_deref().map_or_else(|| program.clone(), |dir| dir.join(&program))),
         };
         // Without it the process waits at the gate itself.
         let small = gate::program(&numbers).ok();
-        let own_words: [*const libc::c_char; OWN_WORDS] = [c"pagelab-gate".as_ptr(), prepared.program.as_ptr()];
-        let argv: Vec<*const libc::c_char> = own_words.into_iter().chain(null_ended(&prepared.argv)).collect();
+        let words = Words::of(&prepared);
         // SAFETY: the child only calls async-signal-safe functions on memory prepared above, then execs or exits.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
@@ -228,8 +230,8 @@ impl Child {
                 libc::close(pid_read.as_raw_fd());
                 libc::close(result_read.as_raw_fd());
             }
-            let waiting =
-                Waiting { argv: &argv, envp: &envp, numbers, small: small.as_ref().map(AsFd::as_fd), recorder };
+            let small = small.as_ref().map(AsFd::as_fd);
+            let waiting = Waiting { words: &words, numbers, small, recorder };
             let failed = in_child(spec, &prepared, &mounts, &waiting);
             end_with(&result_write, failed);
         }
@@ -241,6 +243,7 @@ impl Child {
             .map_err(|error| refused("pidfd_open")(error.into()))?;
         let child = Self {
             program: shown.clone(),
+            file: (program, spec.cwd.clone()),
             pid,
             pidfd,
             gate: Some(gate_write),
@@ -289,7 +292,12 @@ impl Child {
         match <[u8; 4]>::try_from(bytes.as_slice()) {
             Ok(errno) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
-                Err(refused(&self.program, "exec", error))
+                let (file, cwd) = (&self.file.0, self.file.1.as_deref());
+                let is_missing = error.raw_os_error() == Some(libc::ENOENT);
+                match is_missing.then(|| program::missing_interpreter(file, cwd)).flatten() {
+                    Some(missing) => Err(SpawnError::NoInterpreter { program: self.program.clone(), missing }),
+                    None => Err(refused(&self.program, "exec", error)),
+                }
             }
             Err(_) => Ok(()),
         }
@@ -345,6 +353,28 @@ fn timeval_ns(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
 }
 
+/// Arguments and environment, each ended by a null pointer.
+struct Words {
+    /// Of the small program: its name, the path of the command, and the command's own.
+    small: Vec<*const libc::c_char>,
+    /// Of a shell that is to read the command as a script.
+    script: Vec<*const libc::c_char>,
+    env: Vec<*const libc::c_char>,
+}
+
+impl Words {
+    fn of(prepared: &Prepared) -> Self {
+        let own = null_ended(&prepared.argv);
+        let begin =
+            |name: &'static CStr| -> [*const libc::c_char; OWN_WORDS] { [name.as_ptr(), prepared.program.as_ptr()] };
+        Self {
+            script: begin(c"/bin/sh").into_iter().chain(own.iter().skip(1).copied()).collect(),
+            small: begin(c"pagelab-gate").into_iter().chain(own).collect(),
+            env: null_ended(&prepared.envp),
+        }
+    }
+}
+
 fn null_ended(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }
@@ -368,9 +398,7 @@ fn command_pid(forked: i32, told: OwnedFd) -> i32 {
 
 /// What the forked process needs to wait for its start.
 struct Waiting<'a> {
-    /// Those of the small program: its name, the path of the command, and the command's own.
-    argv: &'a [*const libc::c_char],
-    envp: &'a [*const libc::c_char],
+    words: &'a Words,
     numbers: Numbers,
     small: Option<BorrowedFd<'a>>,
     recorder: i32,
@@ -386,10 +414,17 @@ fn end_with(result: &OwnedFd, failed: i32) -> ! {
     }
 }
 
+/// The limits, mounts and settings that the command is to run with: the caller's, and what was asked for. For use between fork and exec.
+fn surroundings_of(spec: &ChildSpec, mounts: &RunMounts) -> io::Result<()> {
+    own_limits::restore_in_child()?;
+    mounts.apply_in_child()?;
+    spec.settings.apply_in_child()
+}
+
 /// Runs in the forked child. Returns the errno of what failed; on success it does not return. Limits and priorities come last: they may
 /// take the rights that a namespace needs.
 fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: &Waiting<'_>) -> i32 {
-    let Waiting { argv, envp, numbers, small, recorder } = waiting;
+    let Waiting { words, numbers, small, recorder } = waiting;
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     // SAFETY: async-signal-safe calls on numbers and on memory prepared before the fork.
     unsafe {
@@ -413,7 +448,7 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: 
             return errno();
         }
     }
-    if let Err(error) = mounts.apply_in_child().and_then(|()| spec.settings.apply_in_child()) {
+    if let Err(error) = surroundings_of(spec, mounts) {
         return error.raw_os_error().unwrap_or(libc::EIO);
     }
     // SAFETY: as above.
@@ -435,8 +470,8 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: 
                 libc::SYS_execveat,
                 small.as_raw_fd(),
                 c"".as_ptr(),
-                argv.as_ptr(),
-                envp.as_ptr(),
+                words.small.as_ptr(),
+                words.env.as_ptr(),
                 libc::AT_EMPTY_PATH,
             );
             for fd in kept {
@@ -454,7 +489,19 @@ fn in_child(spec: &ChildSpec, prepared: &Prepared, mounts: &RunMounts, waiting: 
                 _ => return errno(),
             }
         }
-        libc::execve(prepared.program.as_ptr(), argv.as_ptr().add(OWN_WORDS), envp.as_ptr());
+    }
+    execute(prepared, words, numbers.shell)
+}
+
+/// Runs in the forked child: executes the command, by the shell if it is a script without `#!`. Returns the errno of what failed.
+fn execute(prepared: &Prepared, words: &Words, shell: bool) -> i32 {
+    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    // SAFETY: async-signal-safe calls on memory prepared before the fork; the command's own words follow the small program's.
+    unsafe {
+        libc::execve(prepared.program.as_ptr(), words.small.as_ptr().add(OWN_WORDS), words.env.as_ptr());
+        if shell && errno() == libc::ENOEXEC {
+            libc::execve(c"/bin/sh".as_ptr(), words.script.as_ptr(), words.env.as_ptr());
+        }
     }
     errno()
 }

@@ -4,22 +4,27 @@ use std::sync::Arc;
 
 use pagelab_load::JobReport;
 use pagelab_observe::bpf::{ProgramCost, own_programs};
+use pagelab_observe::feed::EndedTasks;
 use pagelab_recording::tables::MetricsRow;
 use pagelab_recording::{EndedBy, Exit, Manifest, Measured, MeasuredBy, RecordingWriter, Rusage, SelfCost};
 use pagelab_views::rollup::Makers;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::child::Ended;
+use crate::compared;
 use crate::load_rows;
 use crate::options::{SessionError, SessionOptions, SessionOutcome};
 use crate::output::Heard;
 use crate::owner::with_rights;
 use crate::probes::Probes;
 use crate::recorder::{Recorder, realtime_ns};
-use crate::recording_loop::LoopEnd;
+use crate::recording_loop::{Left, LoopEnd};
 use crate::run::Begun;
 use crate::subject::Subject;
 use crate::values::ValueFound;
+
+/// Processes that a command left behind and that are named.
+const LEFT_NAMED: usize = 8;
 
 /// Closes the recording of a target that has ended; `cpu_before_ns` is the CPU time that this process had used before
 /// the session: an experiment runs many in one process.
@@ -30,32 +35,32 @@ pub(crate) fn finish(
     cpu_before_ns: u64,
 ) -> Result<(SessionOutcome, Subject), SessionError> {
     let Begun { mut recorder, mut subject, released_ns } = begun;
-    let LoopEnd { ended, ended_by, ended_ns, probes_extra } = end;
+    let LoopEnd { ended, ended_by, ended_ns, transfers, followed, left, heard_beside, probes_extra } = end;
     let timed_out = ended_by == EndedBy::Timeout;
     // For a target that was found a signal is the usual end.
     let interrupted = ended_by == EndedBy::Signal && options.target.is_started();
     subject.intervals(|told| load_rows::push_interval(&told, &mut recorder.writer));
     let (report, heard) = match &mut subject {
         Subject::Started(started) => (started.take_report(ended.as_ref()), started.heard()),
-        Subject::Found(_) => (None, Heard::default()),
+        Subject::Found(_) => (None, heard_beside),
     };
     let mut warnings = warnings(&mut recorder.probes, &heard);
+    let whole = options.target.is_started() && options.skip.is_none() && !ended_by.leaves_target();
+    let known = if whole { Some((&probes_extra, ended.as_ref(), transfers)) } else { None };
+    let unseen = Unseen::of(&mut recorder.probes, left, known);
+    warnings.extend(unseen.warnings());
     let refused_sources = recorder.refused_sources();
     // While the programs are still there.
     let bpf = options.bpf_stats.then(own_programs);
     let states = std::mem::take(&mut recorder.probes.states);
     let Recorder { probes, mut writer, write_error, caller, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
-    if let Some(report) = good_report {
-        load_rows::push(report, &mut writer);
-    }
+    good_report.into_iter().for_each(|report| load_rows::push(report, &mut writer));
     push_values(&heard, ended_ns, &mut writer);
-    let whole = options.target.is_started() && options.skip.is_none() && !ended_by.leaves_target();
     let first_exec_ns = probes.tree.as_ref().and_then(|tree| tree.feed().first_exec_ns);
     let began_ns = first_exec_ns.unwrap_or(released_ns);
-    let measured = measured(good_report, whole, began_ns, ended_ns);
     let kept_since_ns = writer.kept_since_ns();
-    let measured = with_start_at_least(measured, kept_since_ns);
+    let measured = with_start_at_least(measured(good_report, whole, began_ns, ended_ns), kept_since_ns);
     // Rollups are made while the recording is closed, and some count what lies in the measured time.
     writer.manifest_mut().measured = Some(measured.clone());
     writer.set_witnesses(Arc::new(Makers));
@@ -74,8 +79,9 @@ pub(crate) fn finish(
         last.kept_since_ns = kept_since_ns;
         last.ended_by = Some(ended_by);
         last.extra.insert("metric_sources_refused".to_owned(), json!(refused_sources));
+        unseen.note(last);
         last.values = heard.values.iter().map(ValueFound::printed).collect();
-        last.rusage = ended.as_ref().map(rusage);
+        last.rusage = ended.as_ref().map(|ended| followed.as_ref().map_or_else(|| rusage(ended), rusage_of_all));
     };
     let (manifest, hole, error) = with_rights(caller.as_ref(), || close(writer, write_error, last));
     // A command that goes on is not ended because nothing of it was kept.
@@ -115,6 +121,75 @@ fn push_values(heard: &Heard, ts: i64, writer: &mut RecordingWriter) {
     }
 }
 
+/// What of the target is not in the recording, beside lost events.
+struct Unseen {
+    /// Processes that go on.
+    left: Vec<Left>,
+    /// Why events are missing that the kernel took away.
+    taken: Option<String>,
+    /// Figures of the kernel's own that contradict what was recorded.
+    doubts: Vec<String>,
+}
+
+/// What the probes say of themselves, how the command ended, and its calls as the kernel counted them.
+type Known<'a> = (&'a Map<String, Value>, Option<&'a Ended>, Option<[u64; 2]>);
+
+impl Unseen {
+    /// `known` is there for a command that was recorded whole.
+    fn of(probes: &mut Probes, left: Vec<Left>, known: Option<Known<'_>>) -> Self {
+        let taken = probes.note_taken();
+        let doubts = known
+            .map(|(extra, ended, transfers)| compared::doubts(probes, extra, ended, transfers))
+            .unwrap_or_default();
+        Self { left, taken, doubts }
+    }
+
+    /// What the user is to know now; why the recording is not complete is said with that.
+    fn warnings(&self) -> Vec<String> {
+        goes_on(&self.left).into_iter().chain(self.doubts.iter().cloned()).collect()
+    }
+
+    fn note(self, last: &mut Manifest) {
+        note_left(&self.left, last);
+        last.notes.extend(self.doubts);
+        if let Some(reason) = self.taken {
+            last.complete = false;
+            last.incomplete_reason.get_or_insert(reason);
+        }
+    }
+}
+
+/// What a command has left behind, in words.
+fn goes_on(left: &[Left]) -> Option<String> {
+    if left.is_empty() {
+        return None;
+    }
+    let tasks: usize = left.iter().map(|one| one.tasks).sum();
+    let one = |left: &Left| match left.tasks {
+        1 => format!("{} (pid {})", left.comm, left.pid),
+        tasks => format!("{} (pid {}, {tasks} tasks)", left.comm, left.pid),
+    };
+    let more = left.len().saturating_sub(LEFT_NAMED);
+    let mut names: Vec<String> = left.iter().take(LEFT_NAMED).map(one).collect();
+    names.extend((more > 0).then(|| format!("{more} more processes")));
+    let pids: Vec<String> = left.iter().take(LEFT_NAMED).map(|one| one.pid.to_string()).collect();
+    let (noun, go, them) = if tasks == 1 { ("task", "goes", "it") } else { ("tasks", "go", "them") };
+    Some(format!(
+        "{tasks} {noun} of the tree {go} on: {}; pagelab record -p {}, or --follow, records {them}",
+        names.join(", "),
+        pids.join(",")
+    ))
+}
+
+/// The same in the manifest.
+fn note_left(left: &[Left], manifest: &mut Manifest) {
+    let Some(note) = goes_on(left) else { return };
+    manifest.notes.push(note);
+    let one = |left: &Left| json!({ "pid": left.pid, "comm": left.comm, "tasks": left.tasks });
+    let processes: Vec<_> = left.iter().map(one).collect();
+    manifest.extra.insert("left_behind".to_owned(), json!(processes));
+}
+
 fn missing_values(heard: &Heard) -> Vec<String> {
     let missing = heard.values.iter().filter_map(|found| Some((found, found.note.as_ref()?)));
     missing.map(|(found, note)| format!("--value {}: {note}", found.spec.name)).collect()
@@ -122,6 +197,8 @@ fn missing_values(heard: &Heard) -> Vec<String> {
 
 fn lost_events(probes: &Probes) -> Option<String> {
     let lost = probes.states.iter().filter_map(|probe| probe.events_lost).max().unwrap_or(0);
+    // No ring is large enough for what the kernel took away.
+    let lost = lost.saturating_sub(probes.taken().len() as u64);
     (lost > 0).then(|| format!("{lost} events were lost; try a larger ring: --ring-bytes 64M"))
 }
 
@@ -193,6 +270,19 @@ fn rusage(ended: &Ended) -> Rusage {
         max_rss_bytes: ended.max_rss_bytes,
         ..Rusage::default()
     }
+}
+
+/// The same of all tasks of a tree that was recorded beyond the end of its first process, which is all that `wait4` knows.
+fn rusage_of_all(tasks: &EndedTasks) -> Rusage {
+    let mut all = Rusage {
+        utime_ns: Some(tasks.cpu_ns.0),
+        stime_ns: Some(tasks.cpu_ns.1),
+        minor_faults: Some(tasks.faults.0),
+        major_faults: Some(tasks.faults.1),
+        ..Rusage::default()
+    };
+    all.extra.insert("of".to_owned(), "all recorded tasks that have ended, by their own accounts".into());
+    all
 }
 
 /// CPU time, ns, and largest resident size, bytes, of this process so far.

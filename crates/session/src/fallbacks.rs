@@ -141,7 +141,8 @@ pub const FALLBACKS: &[Fallback] = &[
         null: &[("syscalls", &["cpu_ns", "blocked_ns", "file_id"])],
         unsure: &[("files", &["file_id", "path"])],
         lacks: "only where tracefs can be read and perf_event_paranoid is at most 1; not known which file a descriptor is, where in \
-                the file a call without an offset worked, and what a vector of buffers held together",
+                the file a call without an offset worked, and what a vector of buffers held together; not seen is a call by \
+                which seccomp ends one of several threads",
         ..Fallback::first(Stream::Syscalls, Rung::Perf, SYSCALLS)
     },
     Fallback::first(Stream::Waits, Rung::Bpf, WAITS),

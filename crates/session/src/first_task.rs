@@ -31,11 +31,12 @@ pub(crate) fn note_start(recorder: &mut Recorder, subject: &Subject) {
     }
 }
 
-/// Where nothing reports tasks: the end of a command, which is the session's child, so that its accounts can still be
-/// read.
+/// Where nothing reports tasks, or the kernel took away what does: the end of a command, which is the session's child, so that its
+/// accounts can still be read.
 pub(crate) fn note_end(recorder: &mut Recorder, subject: &Subject) {
     let Subject::Started(started) = subject else { return };
-    if !recorder.probes.are_alone() {
+    let is_unseen = recorder.probes.taken().iter().any(|task| task.is_child);
+    if !recorder.probes.are_alone() && !is_unseen {
         return;
     }
     let pid = started.child.pid();

@@ -6,6 +6,8 @@
 //! the command. By CLONE_PARENT it is the recorder's own child. Where the kernel does not let the program be executed
 //! (`vm.memfd_noexec`), on other processors, and where no process may be added, the forked process waits itself.
 //!
+//! A script without `#!` is run by `/bin/sh`, as shells and `env` do.
+//!
 //! Its arguments are its own name, the path of the command, and the command's arguments; its environment is the command's.
 
 use std::fs::File;
@@ -27,6 +29,8 @@ pub(crate) struct Numbers {
     pub recorder: i32,
     /// The command gets a process group of its own.
     pub own_group: bool,
+    /// A command that the kernel does not know to execute is handed to the shell.
+    pub shell: bool,
 }
 
 /// Where the program lies in its own memory.
@@ -52,6 +56,7 @@ std::arch::global_asm!(
     "22: .long 0", // pid
     "23: .long 0", // recorder
     "24: .long 0", // own group
+    "25: .long 0", // shell
     "pagelab_gate_entry:",
     "mov rbx, rsp",
     "sub rsp, 64",
@@ -115,6 +120,17 @@ std::arch::global_asm!(
     "lea rdx, [rbx + 8 * rcx + 16]",
     "mov eax, 59",
     "syscall",
+    "cmp eax, -8", // ENOEXEC: a script without #!, which execvp hands to the shell
+    "jne 38f",
+    "cmp dword ptr [rip + 25b], 0",
+    "je 38f",
+    "lea rdi, [rip + 42f]", // execve("/bin/sh", {"/bin/sh", path, arguments...}, environment)
+    "mov rcx, qword ptr [rbx + 16]",
+    "mov qword ptr [rbx + 16], rdi",
+    "mov qword ptr [rbx + 24], rcx",
+    "lea rsi, [rbx + 16]",
+    "mov eax, 59",
+    "syscall",
     "38:",
     "neg eax",
     "mov dword ptr [rsp], eax",
@@ -145,6 +161,7 @@ std::arch::global_asm!(
     "mov edx, 1",
     "syscall",
     "ret",
+    "42: .asciz \"/bin/sh\"",
     "pagelab_gate_end:",
     ".popsection",
 );
@@ -164,8 +181,8 @@ pub(crate) fn program(numbers: &Numbers) -> io::Result<OwnedFd> {
     let length = end as usize - begin as usize;
     // SAFETY: the three symbols are those of one block of assembly above, in this order; it is never written to.
     let code = unsafe { std::slice::from_raw_parts(begin, length) };
-    let Numbers { gate, result, pid, recorder, own_group } = *numbers;
-    let words = [gate, result, pid, recorder, i32::from(own_group)].map(i32::to_le_bytes).concat();
+    let Numbers { gate, result, pid, recorder, own_group, shell } = *numbers;
+    let words = [gate, result, pid, recorder, i32::from(own_group), i32::from(shell)].map(i32::to_le_bytes).concat();
     let start = BASE + HEADERS + (entry as u64 - begin as u64);
     let mut image = headers(start, HEADERS + length as u64);
     image.extend_from_slice(&words);

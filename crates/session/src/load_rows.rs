@@ -57,8 +57,8 @@ fn push_job(
     disks: Option<&str>,
     writer: &mut RecordingWriter,
 ) {
-    let runtime_ns = worker.window.map_or(0, pagelab_load::report::Window::duration_ns);
-    let percent = |ns: u64| (runtime_ns > 0).then(|| 100.0 * ns as f64 / runtime_ns as f64);
+    let window_ns = worker.window.map_or(0, pagelab_load::report::Window::duration_ns);
+    let percent = |ns: u64| (window_ns > 0).then(|| 100.0 * ns as f64 / window_ns as f64);
     // Engines without a queue complete each operation before the next.
     let depth = worker.depths.map_or([result.operations, 0, 0, 0, 0, 0, 0], |depths| {
         let all = pagelab_fiojob::Direction::ALL.into_iter().zip(depths.level);
@@ -75,7 +75,8 @@ fn push_job(
         short: Some(result.short_operations),
         dropped: Some(0),
         errors: Some(result.errors + fatal),
-        runtime_ns,
+        // Where nothing succeeded the direction has no time of its own.
+        runtime_ns: if result.operations > 0 { result.runtime_ns } else { window_ns },
         usr: worker.usage.and_then(|usage| percent(usage.user_ns)),
         sys: worker.usage.and_then(|usage| percent(usage.system_ns)),
         ctx: worker.usage.map(|usage| usage.voluntary_switches + usage.involuntary_switches),

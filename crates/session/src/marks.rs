@@ -2,8 +2,9 @@
 //!
 //! Each recorder listens on a datagram socket in a directory that only its user may enter: `/run/pagelab-marks` for root,
 //! `pagelab` in the user's runtime directory, or `/tmp/pagelab-UID` where there is neither. Under sudo it listens in the
-//! directory of the user who called sudo, too. A mark is one datagram,
-//! `mark NS NAME`, with the instant by CLOCK_MONOTONIC; the recorder answers `ok` to the sender's own socket.
+//! directory of the user who called sudo, too, and its socket in root's directory says for whom. So a mark reaches the recordings
+//! of the user who sets it, with sudo or without, and not those that others make with sudo, unless it is meant for all. A mark is
+//! one datagram, `mark NS NAME`, with the instant by CLOCK_MONOTONIC; the recorder answers `ok` to the sender's own socket.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -116,11 +117,11 @@ fn unbind(path: &Path) {
 }
 
 impl Ear {
-    /// Listens in the first of the places that will do.
-    fn open(places: &[PathBuf], caller: Option<Caller>) -> io::Result<Self> {
+    /// Listens in the first of the places that will do, with the rights of `caller`; `on_behalf` says for whom in the name.
+    fn open(places: &[PathBuf], caller: Option<Caller>, on_behalf: Option<u32>) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("record-{}-{number}.sock", std::process::id());
+        let name = format!("record-{}-{number}{}", std::process::id(), ending(on_behalf));
         let uid = caller.as_ref().map_or_else(own_uid, Caller::uid);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         // Another recorder that ends may take the directory away between two steps: once more then.
@@ -155,8 +156,8 @@ impl Drop for Ear {
 impl Marks {
     /// Begins to listen for this process's user and, under sudo, for the calling user.
     pub(crate) fn listen(caller: Option<Caller>) -> io::Result<Self> {
-        let own = Ear::open(&places(), None);
-        let callers = caller.map(|caller| Ear::open(&places_of(caller.uid(), None), Some(caller)));
+        let own = Ear::open(&places(), None, caller.as_ref().map(Caller::uid));
+        let callers = caller.map(|caller| Ear::open(&places_of(caller.uid(), None), Some(caller), None));
         match (own, callers) {
             (Ok(own), callers) => Ok(Self([own].into_iter().chain(callers.and_then(Result::ok)).collect())),
             (Err(_), Some(Ok(callers))) => Ok(Self(vec![callers])),
@@ -205,31 +206,101 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) && name.parse::<f64>().is_err()
 }
 
-/// Puts a mark into all running recordings of this user; gives their number.
-pub fn mark(name: &str) -> Result<usize, MarkError> {
+/// Which running recordings a mark is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// Those of the user who sets it: under sudo, of the user who called sudo.
+    Own,
+    /// As root also those that others make with sudo.
+    All,
+}
+
+/// How the name of a socket ends that listens on behalf of a user, or of the user whose directory it is in.
+fn ending(on_behalf: Option<u32>) -> String {
+    on_behalf.map_or_else(|| ".sock".to_owned(), |uid| format!("-for-{uid}.sock"))
+}
+
+/// Recorders in one directory that are to be marked.
+struct Listeners {
+    dir: PathBuf,
+    caller: Option<Caller>,
+    /// Only those on behalf of this user; `None`: all.
+    only: Option<Option<u32>>,
+}
+
+impl Listeners {
+    /// Where the recorders listen that a mark is for. A recorder that listens in two places is asked in the first.
+    fn of(marked: Marked) -> Vec<Self> {
+        let caller = Caller::of_sudo();
+        let uid = caller.as_ref().map(Caller::uid);
+        let callers = caller.into_iter().flat_map(|caller| {
+            let places = places_of(caller.uid(), None).into_iter();
+            places.map(move |dir| Self { dir, caller: Some(caller.clone()), only: None })
+        });
+        let only = (marked == Marked::Own).then_some(uid);
+        callers.chain(places().into_iter().map(|dir| Self { dir, caller: None, only })).collect()
+    }
+
+    fn uid(&self) -> u32 {
+        self.caller.as_ref().map_or_else(own_uid, Caller::uid)
+    }
+
+    /// Their sockets, but for those of processes that were asked already.
+    fn sockets(&self, asked: &[String]) -> Result<Vec<PathBuf>, MarkError> {
+        let entries = fs::read_dir(&self.dir).map_err(system(self.dir.display().to_string()))?;
+        let is_meant = |name: &str| match self.only {
+            None => true,
+            Some(Some(uid)) => name.ends_with(&ending(Some(uid))),
+            Some(None) => !name.contains("-for-"),
+        };
+        let mut sockets = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_new = process_of(&name).is_some_and(|process| !asked.iter().any(|one| one == process));
+            if is_new && is_meant(&name) {
+                sockets.push(entry.path());
+            }
+        }
+        Ok(sockets)
+    }
+
+    /// Sends the mark to the recorders; gives the number of those that took it.
+    fn ask(&self, recorders: Vec<PathBuf>, text: &str) -> Result<usize, MarkError> {
+        let place = || self.dir.display().to_string();
+        let name = format!("mark-{}.sock", std::process::id());
+        let caller = self.caller.as_ref();
+        let (socket, own) = with_rights(caller, || bind_in(&self.dir, &name, self.uid())).map_err(system(place()))?;
+        let times = socket.set_read_timeout(Some(LOOK_TIME)).and(socket.set_write_timeout(Some(LOOK_TIME)));
+        let taken = if times.is_ok() { with_rights(caller, || ask(&socket, recorders, text.as_bytes())) } else { 0 };
+        with_rights(caller, || unbind(&own));
+        times.map_err(system("a socket's time limit"))?;
+        Ok(taken)
+    }
+}
+
+/// The process of a recorder's socket, `record-PID-...`.
+fn process_of(name: &str) -> Option<&str> {
+    name.strip_prefix("record-")?.split_once('-').map(|(process, _)| process)
+}
+
+/// Puts a mark into running recordings; gives their number.
+pub fn mark(name: &str, marked: Marked) -> Result<usize, MarkError> {
     let text = format!("mark {} {name}", monotonic_ns());
     if !is_name(name) {
         return Err(MarkError::Name(name.to_owned()));
     }
-    let mut taken = 0;
-    for dir in places().into_iter().filter(|dir| is_ours(dir, own_uid())) {
-        let recorders: Vec<PathBuf> = fs::read_dir(&dir)
-            .map_err(system(dir.display().to_string()))?
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("record-"))
-            .map(|entry| entry.path())
-            .collect();
+    let (mut taken, mut asked) = (0, Vec::new());
+    for listeners in Listeners::of(marked) {
+        if !is_ours(&listeners.dir, listeners.uid()) {
+            continue;
+        }
+        let recorders = listeners.sockets(&asked)?;
         if recorders.is_empty() {
             continue;
         }
-        let (socket, own) = bind_in(&dir, &format!("mark-{}.sock", std::process::id()), own_uid())
-            .map_err(system(dir.display().to_string()))?;
-        let times = socket.set_read_timeout(Some(LOOK_TIME)).and(socket.set_write_timeout(Some(LOOK_TIME)));
-        if times.is_ok() {
-            taken += ask(&socket, recorders, text.as_bytes());
-        }
-        unbind(&own);
-        times.map_err(system("a socket's time limit"))?;
+        let names = recorders.iter().filter_map(|path| path.file_name()?.to_str());
+        asked.extend(names.filter_map(process_of).map(str::to_owned).collect::<Vec<_>>());
+        taken += listeners.ask(recorders, &text)?;
     }
     if taken == 0 { Err(MarkError::NoneRuns) } else { Ok(taken) }
 }
@@ -271,7 +342,7 @@ mod tests {
     #[test]
     fn names_that_are_times_or_cannot_be_printed_are_refused() {
         for wrong in ["", "12", "1.5", "-3", "1e3", "a\nb", &"x".repeat(201)] {
-            assert!(matches!(mark(wrong), Err(MarkError::Name(_))), "{wrong:?}");
+            assert!(matches!(mark(wrong, Marked::Own), Err(MarkError::Name(_))), "{wrong:?}");
         }
     }
 
@@ -318,7 +389,7 @@ mod tests {
         // A recorder that was killed: its socket is there, nobody reads it.
         let dead = dir.join("record-0-0.sock");
         drop(UnixDatagram::bind(&dead).expect("a socket"));
-        let sender = std::thread::spawn(|| mark("half way"));
+        let sender = std::thread::spawn(|| mark("half way", Marked::Own));
         let mut taken = Vec::new();
         while !sender.is_finished() {
             let came = marks.take();
@@ -332,5 +403,26 @@ mod tests {
         assert!(!dead.exists(), "what a dead recorder left is cleared away");
         drop(marks);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_mark_is_for_the_recordings_of_who_sets_it() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        for name in ["record-7-1.sock", "record-8-1-for-1000.sock", "record-9-2-for-1001.sock", "mark-7.sock", "else"] {
+            fs::write(tmp.path().join(name), "").expect("room");
+        }
+        let found = |only, asked: &[&str]| -> Vec<String> {
+            let asked: Vec<String> = asked.iter().map(|one| (*one).to_owned()).collect();
+            let listeners = Listeners { dir: tmp.path().to_owned(), caller: None, only };
+            let sockets = listeners.sockets(&asked).expect("it can be read");
+            let mut names: Vec<String> =
+                sockets.iter().filter_map(|path| Some(process_of(path.file_name()?.to_str()?)?.to_owned())).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(found(Some(None), &[]), ["7"], "root's own");
+        assert_eq!(found(Some(Some(1000)), &[]), ["8"], "those that one user makes with sudo");
+        assert_eq!(found(Some(Some(1000)), &["8"]), [""; 0], "asked already, in the user's directory");
+        assert_eq!(found(None, &[]), ["7", "8", "9"]);
     }
 }

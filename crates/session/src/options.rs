@@ -12,7 +12,7 @@ use pagelab_observe::streams::{Stream, StreamSet};
 use pagelab_observe::watcher::ProbeOptions;
 use pagelab_recording::{Manifest, SpoolOptions};
 
-use crate::child::{Ended, SpawnError};
+use crate::child::{Ended, SpawnError, remedy_at};
 use crate::output::Output;
 use crate::values::{ValueFound, ValueSpec};
 
@@ -99,6 +99,8 @@ pub struct SessionOptions {
     pub output: Output,
     /// Numbers to look for in the output of a command.
     pub values: Vec<ValueSpec>,
+    /// Record on when a command has ended, until the last task that it has left behind has.
+    pub follow: bool,
     /// Bytes of fault ring per CPU.
     pub ring_bytes_per_cpu: usize,
     /// One in this many minor faults is sampled when it ends, in addition to all major ones; 0: none is.
@@ -165,6 +167,7 @@ impl SessionOptions {
             stdout_to_stderr: false,
             output: Output::Shown,
             values: Vec::new(),
+            follow: false,
             ring_bytes_per_cpu: DEFAULT_RING_BYTES,
             fault_details: pagelab_observe::details::ONE_IN,
             unwinding: Unwinding::Auto,
@@ -233,7 +236,7 @@ pub enum SessionError {
         status: Option<i32>,
     },
     /// The system refused something that always works.
-    #[error("{step}: {error}")]
+    #[error("{step}: {error}{}", remedy_at(step, error))]
     System {
         /// The attempted step.
         step: &'static str,

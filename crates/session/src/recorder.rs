@@ -8,7 +8,7 @@ use pagelab_host::scheduling::step_back;
 use pagelab_host::settings;
 use pagelab_observe::bpf::{BpfWatcher, Event, TaskOp};
 use pagelab_observe::feed::Feed;
-use pagelab_observe::metrics::{Emit, Sampler};
+use pagelab_observe::metrics::{Emit, Refused, Sampler};
 use pagelab_observe::streams::Stream;
 use pagelab_observe::tree::Tree;
 pub(crate) use pagelab_observe::watcher::monotonic_ns;
@@ -26,7 +26,9 @@ use crate::owner::{Caller, with_rights};
 use crate::pace::Pace;
 use crate::probes::Probes;
 use crate::process_settings::ProcessSettings;
+use crate::second_signal::PATIENCE_WITH_NAMES;
 use crate::settings_rows::{self, Rows};
+use crate::signals;
 use crate::subject::Subject;
 
 /// Nanoseconds since the epoch.
@@ -67,6 +69,8 @@ pub(crate) struct Recorder {
     all_samples: Option<(Duration, i64)>,
     /// What the first parts added to the recording, and the most that later ones did.
     growth_bytes: Option<(u64, Option<u64>)>,
+    /// Signals that had come before the session.
+    pub signals_before: u32,
     /// The first error of the writer: the command goes on, its recording has a hole.
     pub write_error: Option<pagelab_recording::Error>,
 }
@@ -114,14 +118,19 @@ impl Recorder {
             close_nice: None,
             all_samples: None,
             growth_bytes: None,
+            signals_before: 0,
             write_error: None,
         }
     }
 
     /// Samples metrics from now on: the host's, and, where it is one of processes, those of the target, which may have
     /// a first one already.
-    pub(crate) fn sample_of(&mut self, subject: &Subject) {
-        self.sampler = Some(Sampler::new(Path::new("/"), subject.pid()));
+    pub(crate) fn sample_of(&mut self, subject: &Subject, walks_all: bool) {
+        let mut sampler = Sampler::new(Path::new("/"), subject.pid());
+        if walks_all {
+            sampler.walk_all();
+        }
+        self.sampler = Some(sampler);
         self.follows = !matches!(subject, Subject::Found(Found::System));
     }
 
@@ -175,6 +184,12 @@ impl Recorder {
             subject.intervals(|told| load_rows::push_interval(&told, &mut self.writer));
         }
         ended
+    }
+
+    /// The same where the command has ended and only its tree is left.
+    pub(crate) fn turn_alone(&mut self) {
+        std::thread::sleep(self.pace.wait());
+        self.step();
     }
 
     /// Whether the next parts would make the recording larger than `max_bytes`, if they are as large as any so far, and
@@ -328,11 +343,13 @@ impl Recorder {
             tracing::warn!("--close-nice {nice}: {error}");
         }
         let mut extra = serde_json::Map::new();
+        let signals_before = self.signals_before;
+        let hurry = move || signals::is_impatient(signals_before, PATIENCE_WITH_NAMES);
         let Self { probes, writer, caller, .. } = self;
         let now_ns = monotonic_ns();
         let flush = |writer: &mut RecordingWriter| with_rights(caller.as_ref(), || writer.flush(now_ns));
         for watcher in probes.all_mut() {
-            let mut closing = Closing { now_ns, writer, flush: &flush, extra: serde_json::Map::new() };
+            let mut closing = Closing { now_ns, writer, flush: &flush, hurry: &hurry, extra: serde_json::Map::new() };
             watcher.finish(&mut closing);
             if let (Some(first), false) = (watcher.streams().first(), closing.extra.is_empty()) {
                 // Two may fill one stream: one of them its rows, another the stacks.
@@ -352,7 +369,11 @@ impl Recorder {
     /// What the sampler could not read.
     pub(crate) fn refused_sources(&self) -> Vec<String> {
         let refused = self.sampler.as_ref().map(Sampler::refused).unwrap_or_default();
-        refused.iter().map(|one| format!("{}: {}", one.source, one.reason)).collect()
+        let words = |one: &Refused| {
+            let fix = one.fix.as_deref().map_or_else(String::new, |fix| format!("; what mends it: {fix}"));
+            format!("{}: {}{fix}", one.source, one.reason)
+        };
+        refused.iter().map(words).collect()
     }
 }
 

@@ -2,17 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use pagelab_observe::process::has_ended;
+use pagelab_observe::feed::EndedTasks;
+use pagelab_observe::process::{self, has_ended};
 use pagelab_observe::tree::Tree;
+use pagelab_observe::watcher::Count;
 use pagelab_recording::EndedBy;
 
-use crate::child::{Child, Ended};
+use crate::child::Ended;
 use crate::first_task;
 use crate::options::SessionOptions;
+use crate::output::Heard;
 use crate::recorder::{Recorder, monotonic_ns};
 use crate::settings_rows;
 use crate::signals;
 use crate::subject::Subject;
+use crate::target::Started;
 
 /// Time a command gets between being asked to end and being ended, or left to itself: its status is in the recording if
 /// it ends by then. A target that ran already is not asked, so there is nothing to wait for.
@@ -27,8 +31,24 @@ pub(crate) struct LoopEnd {
     pub ended_by: EndedBy,
     /// When recording ended, CLOCK_MONOTONIC.
     pub ended_ns: i64,
+    /// Calls of the command that the kernel counted as reads, and as writes.
+    pub transfers: Option<[u64; 2]>,
+    /// What the kernel counted of all its tasks, where it was recorded beyond the end of its first process.
+    pub followed: Option<EndedTasks>,
+    /// What of the command's tree goes on although the command has ended.
+    pub left: Vec<Left>,
+    /// What the output of the command beside the target said.
+    pub heard_beside: Heard,
     /// What the probes have for the manifest.
     pub probes_extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A process that a command has left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub pid: u32,
+    pub comm: String,
+    pub tasks: usize,
 }
 
 /// What the loop woke up for.
@@ -96,17 +116,20 @@ pub(crate) struct RecordingLoop<'a> {
     pub recorder: &'a mut Recorder,
     pub subject: &'a mut Subject,
     /// The command running with the target with which recording ends.
-    pub during: Option<Child>,
+    pub during: Option<Started>,
     pub signals: &'a mut Passing,
     /// Gets the progress once a second.
     pub tell: &'a mut dyn FnMut(&Progress),
+    /// The command has ended, and the rest of its tree is recorded on.
+    pub follows_rest: bool,
 }
 
 impl RecordingLoop<'_> {
     /// Records until the target or the recording ends; passes signals on, and enforces the timeout.
     pub(crate) fn run(mut self) -> LoopEnd {
         let ended_by = self.until_ended();
-        let Self { options, recorder, subject, during, .. } = self;
+        let woken_ns = monotonic_ns();
+        let Self { options, recorder, subject, during, follows_rest, .. } = self;
         // A process of ours that has ended is a zombie now: its /proc entries can still be read.
         recorder.drain();
         if matches!(recorder.probes.tree, Some(Tree::Perf(_))) {
@@ -117,15 +140,24 @@ impl RecordingLoop<'_> {
         recorder.sample_all();
         recorder.write_builds(options);
         settings_rows::write(options, recorder.setting_rows(), subject.pid(), "end");
-        let first_exit_ns = recorder.probes.tree.as_ref().and_then(|tree| tree.feed().first_exit_ns);
-        let ended_ns = first_exit_ns.unwrap_or_else(monotonic_ns);
+        let may_leave = ended_by == EndedBy::Target && !follows_rest && matches!(subject, Subject::Started(_));
+        if may_leave {
+            tree_goes_on(recorder);
+        }
+        let transfers = subject.pid().filter(|_| options.target.is_started()).and_then(process::transfers);
+        let tree = recorder.probes.tree.as_ref();
+        let followed = tree.filter(|_| follows_rest).and_then(|tree| tree.feed().ended());
+        let ended_ns = end_of(recorder, follows_rest).unwrap_or(woken_ns);
         let probes_extra = recorder.stop();
+        // Processes in between, which a daemon is made through, have ended by now.
+        let left = if may_leave { left_behind(recorder) } else { Vec::new() };
         if ended_by == EndedBy::Duration && options.target.is_started() {
             subject.signal(libc::SIGTERM);
             wait_until(subject, Instant::now() + GRACE);
         }
-        let beside = during.and_then(|command| end_beside(command, &ended_by, options));
-        LoopEnd { ended: subject.try_reap().or(beside), ended_by, ended_ns, probes_extra }
+        let (beside, heard_beside) = during.map(|command| end_beside(command, &ended_by, options)).unwrap_or_default();
+        let ended = subject.try_reap().or(beside);
+        LoopEnd { ended, ended_by, ended_ns, transfers, followed, left, heard_beside, probes_extra }
     }
 
     fn until_ended(&mut self) -> EndedBy {
@@ -141,12 +173,15 @@ impl RecordingLoop<'_> {
                 Happened::Enough(why) => return why,
                 Happened::Signal => {
                     ended_by = EndedBy::Signal;
-                    if self.signals.pass(self.options, self.subject) {
+                    if self.follows_rest || self.signals.pass(self.options, self.subject) {
                         return ended_by;
                     }
                 }
                 Happened::Timeout => {
                     ended_by = EndedBy::Timeout;
+                    if self.follows_rest {
+                        return ended_by;
+                    }
                     self.subject.signal(next_signal);
                     next_signal = libc::SIGKILL;
                     deadline = Some(Instant::now() + GRACE);
@@ -155,11 +190,24 @@ impl RecordingLoop<'_> {
         }
     }
 
+    /// One turn of the recording; true if there is nothing left to record.
+    fn turn(&mut self) -> bool {
+        if self.follows_rest {
+            self.recorder.turn_alone();
+            return !tree_goes_on(self.recorder);
+        }
+        let ended = self.recorder.turn(self.subject);
+        if ended && self.options.follow && matches!(self.subject, Subject::Started(_)) {
+            self.follows_rest = tree_goes_on(self.recorder);
+        }
+        ended && !self.follows_rest
+    }
+
     fn next(&mut self, deadline: Option<Instant>, until: Option<Instant>, second: &mut Second) -> Happened {
         let over = |time: Option<Instant>| time.is_some_and(|time| Instant::now() >= time);
         loop {
-            let beside = self.during.as_ref().is_some_and(|command| has_ended(command.pidfd(), Duration::ZERO));
-            if self.recorder.turn(self.subject) || beside {
+            let beside = self.during.as_ref().is_some_and(|command| has_ended(command.child.pidfd(), Duration::ZERO));
+            if self.turn() || beside {
                 return Happened::Ended;
             }
             settings_rows::write_changed(self.options, self.recorder.setting_rows(), self.subject);
@@ -186,6 +234,49 @@ impl RecordingLoop<'_> {
         }
     }
 }
+
+/// Whether a task of the tree lives, as far as somebody follows it.
+fn tree_goes_on(recorder: &mut Recorder) -> bool {
+    if matches!(recorder.probes.tree, Some(Tree::Perf(_))) {
+        // Its records wait for those of other CPUs until the next look.
+        recorder.drain();
+    }
+    for _ in 0..LOOKS_MOST {
+        let Some(feed) = recorder.probes.tree.as_ref().map(Tree::feed) else { return false };
+        if feed.is_alive() {
+            return true;
+        }
+        if feed.has_seen_all_end() {
+            return false;
+        }
+        // What has ended since the last look may have made others before.
+        recorder.drain();
+    }
+    false
+}
+
+/// What of a command's tree goes on although the command has ended.
+fn left_behind(recorder: &Recorder) -> Vec<Left> {
+    let Some(tree) = &recorder.probes.tree else { return Vec::new() };
+    let mut counts = Vec::new();
+    recorder.probes.count(&mut counts);
+    let lost = |count: &Count| count.stream == Count::EVENTS && count.lost > 0;
+    let ends_were_lost = counts.iter().any(lost) || !recorder.probes.taken().is_empty();
+    let living = tree.feed().living_processes(ends_were_lost).into_iter();
+    living.map(|(pid, comm, tasks)| Left { pid, comm, tasks }).collect()
+}
+
+/// When the command ended, or, with the rest of its tree, the last task did; none if that was not seen.
+fn end_of(recorder: &Recorder, follows_rest: bool) -> Option<i64> {
+    let feed = recorder.probes.tree.as_ref()?.feed();
+    if !follows_rest {
+        return feed.first_exit_ns;
+    }
+    if feed.is_alive() { None } else { feed.last_exit_ns }
+}
+
+/// Looks at a tree in which nobody goes on and not all were seen to end: their ends come with the next look, or were lost.
+const LOOKS_MOST: usize = 10;
 
 /// What is done once a second.
 struct Second {
@@ -215,18 +306,18 @@ impl Second {
 }
 
 /// Ends the command that runs with a target and did not end the recording by its own end, as a recorded command is
-/// ended, and gives its status.
-fn end_beside(mut command: Child, ended_by: &EndedBy, options: &SessionOptions) -> Option<Ended> {
+/// ended, and gives its status and what its output said.
+fn end_beside(mut command: Started, ended_by: &EndedBy, options: &SessionOptions) -> (Option<Ended>, Heard) {
     match ended_by {
         EndedBy::Target => {}
         // A signal from the terminal has reached it by itself.
         EndedBy::Signal if !signals::sent_by_process() && !options.own_group => {}
-        EndedBy::Signal => command.signal(signals::last()),
-        _ => command.signal(libc::SIGTERM),
+        EndedBy::Signal => command.child.signal(signals::last()),
+        _ => command.child.signal(libc::SIGTERM),
     }
     let until = Instant::now() + GRACE;
-    while !has_ended(command.pidfd(), IDLE_INTERVAL) && Instant::now() < until {}
-    command.try_reap()
+    while !has_ended(command.child.pidfd(), IDLE_INTERVAL) && Instant::now() < until {}
+    (command.child.try_reap(), command.heard())
 }
 
 fn wait_until(subject: &mut Subject, time: Instant) {

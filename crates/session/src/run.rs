@@ -4,6 +4,8 @@ use std::path::Path;
 
 use pagelab_host::facts::Facts;
 use pagelab_host::guard::{Standing, standing};
+use pagelab_host::own_limits;
+use pagelab_host::seal::Sealer;
 use pagelab_observe::bpf::RunStats;
 use pagelab_observe::streams::Stream;
 use pagelab_observe::watcher::Watcher;
@@ -13,11 +15,13 @@ use serde_json::json;
 use crate::close::{finish, own_usage};
 use crate::first_task;
 use crate::found::Found;
+use crate::named_durations;
 use crate::options::{SessionError, SessionOptions, SessionOutcome, Target};
 use crate::owner::{Caller, with_rights};
 use crate::probes::Probes;
 use crate::recorder::{Recorder, monotonic_ns, realtime_ns};
 use crate::recording_loop::{Passing, Progress, RecordingLoop, outlast, skip};
+use crate::second_signal::Watch;
 use crate::settings_rows;
 use crate::signals;
 use crate::subject::Subject;
@@ -45,12 +49,16 @@ fn run_with(
     watcher: Option<Box<dyn Watcher>>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<SessionOutcome, SessionError> {
+    own_limits::raise_open_files();
     signals::install().map_err(SessionError::system("installing signal handlers"))?;
+    if matches!(options.target, Target::Job(_)) {
+        signals::listen_for_report_requests().map_err(SessionError::system("installing signal handlers"))?;
+    }
     if options.keep_last.is_some() {
         signals::listen_for_keep().map_err(SessionError::system("installing signal handlers"))?;
     }
     let cpu_before_ns = own_usage().0;
-    let mut passing = Passing::new();
+    let (mut passing, signals_before) = (Passing::new(), signals::count());
     // A target that is not there is no reason to load anything.
     let mut missed = Vec::new();
     let found = Found::open(&options.target, &mut missed)?;
@@ -64,16 +72,21 @@ fn run_with(
         Some(found) => Ok(Subject::Found(found)),
         None => Ok(Subject::Started(Box::new(Started::at_gate(options)?))),
     };
-    let mut during = options.during.as_ref().map(|argv| Started::beside(options, argv)).transpose()?;
+    let mut during = options.during.as_ref().map(|argv| Started::command(options, argv)).transpose()?;
     let mut begun = begin(options, probes, subject, &passing)?;
     if let Some(command) = &mut during {
-        command.release()?;
+        command.child.release()?;
     }
     let Begun { recorder, subject, .. } = &mut begun;
-    let end = RecordingLoop { options, recorder, subject, during, signals: &mut passing, tell }.run();
+    recorder.signals_before = signals_before;
+    // Without it a second signal waits for the end of what is being done.
+    let watch = Watch::begin(&options.out, recorder.caller.clone(), signals_before)
+        .inspect_err(|error| tracing::info!("a second signal is not watched for: {error}"));
+    let end =
+        RecordingLoop { options, recorder, subject, during, signals: &mut passing, tell, follows_rest: false }.run();
     let goes_on = end.ended.is_none() && end.ended_by.leaves_target() && options.target.is_started();
     let (mut outcome, mut subject) = finish(options, begun, end, cpu_before_ns)?;
-    drop(bpf_stats);
+    drop((bpf_stats, watch));
     if goes_on {
         tracing::warn!("the recording is closed ({}); the command goes on", options.out.display());
         outcome.ended = outlast(options, &mut subject, &mut passing);
@@ -144,7 +157,7 @@ fn release(
         (clock.start_ns, clock.realtime_at_start_ns) = (monotonic_ns(), Some(realtime_ns()));
     }
     if options.streams.contains(Stream::Metrics) {
-        recorder.sample_of(&subject);
+        recorder.sample_of(&subject, options.streams.reads_smaps(Stream::Metrics));
     }
     recorder.begin(options);
     let found_ns = monotonic_ns();
@@ -206,7 +219,11 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
     };
     match &options.target {
         Target::Command(argv) => {
-            manifest.command = Some(argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect());
+            let command: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+            let cwd = options.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+            manifest.named_durations_s = named_durations::of_command(&command, &cwd);
+            manifest.extra.extend(seal_of(&command));
+            manifest.command = Some(command);
         }
         Target::Job(workload) => manifest.job = serde_json::to_value(workload).ok(),
         Target::Processes(pids) => {
@@ -221,6 +238,21 @@ fn first_manifest(options: &SessionOptions, probes: &Probes) -> Manifest {
         }
     }
     manifest
+}
+
+/// Key of a manifest that holds the seal of its command.
+pub const COMMAND_SEAL: &str = "command_seal";
+
+/// The text of a command that is sealed: no two commands have the same.
+pub fn sealed_command(command: &[String]) -> Vec<u8> {
+    serde_json::to_vec(command).unwrap_or_default()
+}
+
+/// Proof that this user recorded the command here, without which it is not run again unasked. A user without a folder for the
+/// key has none.
+fn seal_of(command: &[String]) -> Option<(String, serde_json::Value)> {
+    let sealer = Sealer::open().inspect_err(|error| tracing::debug!("the command is not sealed: {error}")).ok()?;
+    Some((COMMAND_SEAL.to_owned(), json!(sealer.seal(COMMAND_SEAL, &sealed_command(command)))))
 }
 
 /// A recording that never began leaves nothing behind; an empty directory that was there before stays.

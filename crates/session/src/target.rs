@@ -16,6 +16,7 @@ use rustix::fs::FallocateFlags;
 use crate::child::{Child, ChildSpec, Ended};
 use crate::options::{SessionError, SessionOptions, Target};
 use crate::output::{Heard, Tee};
+use crate::signals;
 
 /// The hidden command of the binary that runs a workload (see `pagelab_load::process`).
 const LOAD_COMMAND: &str = "__load";
@@ -76,19 +77,7 @@ impl Started {
     /// Forks the target's process; it waits at the gate.
     pub(crate) fn at_gate(options: &SessionOptions) -> Result<Self, SessionError> {
         match &options.target {
-            Target::Command(argv) => {
-                let mut tee = Tee::open(options).map_err(SessionError::system("preparing the command's output"))?;
-                let mut spec = ChildSpec { argv: argv.clone(), ..spec(options) };
-                if let Some(tee) = &tee {
-                    // Replaces the descriptors handed down before.
-                    spec.hand_down = tee.hand_down().collect();
-                }
-                let child = Child::spawn(&spec)?;
-                if let Some(tee) = &mut tee {
-                    tee.started();
-                }
-                Ok(Self { child, is_load: false, told: None, tee })
-            }
+            Target::Command(argv) => Self::command(options, argv),
             Target::Job(workload) => Self::load(options, workload),
             Target::Processes(_) | Target::Cgroup(_) | Target::System => {
                 Err(SessionError::Target("what runs already cannot be started".to_owned()))
@@ -96,9 +85,19 @@ impl Started {
         }
     }
 
-    /// Forks the command that runs with a target; it waits at the gate.
-    pub(crate) fn beside(options: &SessionOptions, argv: &[OsString]) -> Result<Child, SessionError> {
-        Ok(Child::spawn(&ChildSpec { argv: argv.to_vec(), ..spec(options) })?)
+    /// Forks a command; it waits at the gate. Its output goes through us where numbers of it are wanted.
+    pub(crate) fn command(options: &SessionOptions, argv: &[OsString]) -> Result<Self, SessionError> {
+        let mut tee = Tee::open(options).map_err(SessionError::system("preparing the command's output"))?;
+        let mut spec = ChildSpec { argv: argv.to_vec(), ..spec(options) };
+        if let Some(tee) = &tee {
+            // Replaces the descriptors handed down before.
+            spec.hand_down = tee.hand_down().collect();
+        }
+        let child = Child::spawn(&spec)?;
+        if let Some(tee) = &mut tee {
+            tee.started();
+        }
+        Ok(Self { child, is_load: false, told: None, tee })
     }
 
     fn load(options: &SessionOptions, workload: &Workload) -> Result<Self, SessionError> {
@@ -115,7 +114,9 @@ impl Started {
         // The report keeps its number, so that it cannot land on a descriptor that is still needed.
         spec.hand_down.extend([(input.as_raw_fd(), 0), (report.as_raw_fd(), report.as_raw_fd())]);
         let told = Told { file: report, read_bytes: 0, reader: ReportReader::default(), broken: None };
-        Ok(Self { child: Child::spawn(&spec)?, is_load: true, told: Some(told), tee: None })
+        let child = signals::with_report_requests_held(|| Child::spawn(&spec))?;
+        signals::pass_report_requests_to(i32::try_from(child.pid()).ok());
+        Ok(Self { child, is_load: true, told: Some(told), tee: None })
     }
 
     /// What a command's output said until now; nothing where it does not go through us.
@@ -133,6 +134,7 @@ impl Started {
     /// What the load process reported in the end; `None` for commands. Its intervals are to be taken before.
     pub(crate) fn take_report(&mut self, ended: Option<&Ended>) -> Option<Result<JobReport, SessionError>> {
         let told = self.told.take()?;
+        signals::pass_report_requests_to(None);
         let how = ended.map_or_else(
             || "is still running".to_owned(),
             |ended| format!("ended with status {}", ended.shell_status()),

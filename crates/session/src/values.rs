@@ -3,6 +3,11 @@
 //! `--value NAME=REGEX` names one. The regular expression is tried on every line of the command's output; the first
 //! capture group is the number, and the last line that matches decides. The number is stored as the metric `value.NAME`
 //! of the run, and with the line it came from in the manifest's `values`.
+//!
+//! A number is never cut: `IOPS=([0-9.]+)` finds `12.3k` where fio prints that, and 12,300 is stored (module `number`). An
+//! expression that names the unit itself, such as `([0-9.]+)MiB/s`, gets the number as printed.
+
+mod number;
 
 use std::fmt;
 use std::str::FromStr;
@@ -115,8 +120,10 @@ pub(crate) struct Search {
 struct Wanted {
     spec: ValueSpec,
     regex: Regex,
+    /// The expression names the point before the number: `version 1\.([0-9]+)`.
+    names_point: bool,
     matches: u64,
-    /// The capture of the last line that matched.
+    /// The capture of the last line that matched, or the whole token that it is a part of.
     last: Vec<u8>,
 }
 
@@ -125,7 +132,8 @@ impl Search {
     pub(crate) fn new(specs: &[ValueSpec]) -> Result<Self, regex::Error> {
         let wanted = specs.iter().map(|spec| {
             let regex = Regex::new(&spec.regex)?;
-            Ok(Wanted { spec: spec.clone(), regex, matches: 0, last: Vec::new() })
+            let names_point = number::names_point(&spec.regex);
+            Ok(Wanted { spec: spec.clone(), regex, names_point, matches: 0, last: Vec::new() })
         });
         Ok(Self { wanted: wanted.collect::<Result<_, regex::Error>>()? })
     }
@@ -134,10 +142,11 @@ impl Search {
     pub(crate) fn line(&mut self, line: &[u8]) {
         for wanted in &mut self.wanted {
             for captures in wanted.regex.captures_iter(line) {
-                let group = captures.get(1).map_or(&b""[..], |group| group.as_bytes());
                 wanted.matches += 1;
                 wanted.last.clear();
-                wanted.last.extend_from_slice(group);
+                let (Some(whole), Some(group)) = (captures.get(0), captures.get(1)) else { continue };
+                let token = number::token(line, group.range(), whole.range(), wanted.names_point);
+                wanted.last.extend_from_slice(&line[token]);
             }
         }
     }
@@ -152,34 +161,19 @@ impl Wanted {
     fn found(&self) -> ValueFound {
         let Self { spec, matches, last, .. } = self;
         let text = String::from_utf8_lossy(last);
-        let number = if *matches > 0 { number(&text) } else { None };
-        let note = match number {
-            Some(_) => None,
-            None if *matches == 0 => Some(format!("no line of the command's output matches {:?}", spec.regex)),
-            None => Some(format!("found {text:?} in the output, needed a plain number such as 1234.5 or 1e5")),
+        let (number, note) = match number::parse(&text) {
+            _ if *matches == 0 => (None, Some(format!("no line of the command's output matches {:?}", spec.regex))),
+            Ok(number) => (Some(number), None),
+            Err(reason) => (None, Some(reason)),
         };
         ValueFound {
             spec: spec.clone(),
-            value: number,
-            step: number.and_then(|_| step(&text)),
+            value: number.map(|number| number.value),
+            step: number.and_then(|number| number.step),
             matches: *matches,
             note,
         }
     }
-}
-
-/// A plain number: digits, point, exponent. `inf`, `nan` and thousands set apart are none.
-fn number(text: &str) -> Option<f64> {
-    text.trim().parse::<f64>().ok().filter(|number| number.is_finite())
-}
-
-/// The step of the last digit printed.
-fn step(text: &str) -> Option<f64> {
-    let text = text.trim().to_ascii_lowercase();
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let exponent = exponent.parse::<i32>().ok()? - i32::try_from(decimals).ok()?;
-    Some(10_f64.powi(exponent)).filter(|step| step.is_finite() && *step > 0.0)
 }
 
 #[cfg(test)]
@@ -216,13 +210,51 @@ mod tests {
             let ratio = found.step.expect("a step") / step;
             assert!((ratio - 1.0).abs() < 1e-9, "{text}: {:?}", found.step);
         }
-        for text in ["1,234", "inf", "NaN", "12k", ""] {
+        for text in ["1,234", "inf", "NaN", "12 of 30", ""] {
             let found = search("x=v(.*)", &[&format!("v{text}")]);
             assert_eq!(found.value, None, "{text}");
-            assert!(found.note.expect("a reason").contains("needed a plain number"), "{text}");
+            assert!(found.note.expect("a reason").contains("needed a number"), "{text}");
         }
+        let long = search("x=v(.*)", &[&format!("v{}", "é7".repeat(400_000))]).note.expect("a reason");
+        assert!(long.len() < 300, "{long}");
         let none = search("x=v(.*)", &["nothing"]);
         assert!(none.note.expect("a reason").starts_with("no line of the command's output matches"));
+    }
+
+    #[test]
+    fn a_number_is_never_cut() {
+        // As fio, wrk, redis-benchmark, dd and sysbench print them.
+        for (spec, line, value) in [
+            ("x=IOPS=([0-9.]+)", "  read: IOPS=12.3k, BW=48.0MiB/s (50.4MB/s)(96.1MiB/2001msec)", 12_300.0),
+            ("x=IOPS=([0-9.]+)", "  read: IOPS=969, BW=3879KiB/s", 969.0),
+            ("x=BW=([0-9.]+)", "  read: IOPS=969, BW=48.5MiB/s", 48.5 * 1_048_576.0),
+            ("x=BW=([0-9.]+)MiB/s", "  read: IOPS=969, BW=48.5MiB/s", 48.5),
+            ("x=Latency +([0-9.]+)", "    Latency   635.91us    0.89ms  12.92ms   93.69%", 635.91e-6),
+            ("x=Latency +([0-9.]+)", "    Latency     1.25ms    0.89ms  12.92ms   93.69%", 1.25e-3),
+            ("x=hits: ([0-9.]+)", "hits: 99.5%", 99.5),
+            ("x=took ([0-9]+)", "took 12.75 of them", 12.75),
+            ("x=total .*([0-9.]+)", "total 1234.5 requests", 1234.5),
+            (r"x=version 1\.([0-9]+)", "version 1.25", 25.0),
+            ("x=, ([0-9.]+) [MG]B/s", "1073741824 bytes (1.1 GB) copied, 0.31 s, 3.5 GB/s", 3.5),
+        ] {
+            let found = search(spec, &[line]);
+            let near = found.value.is_some_and(|found| (found / value - 1.0).abs() < 1e-12);
+            assert!(near, "{spec} on {line:?}: {found:?}, needed {value}");
+        }
+        for (spec, line, token) in [
+            ("x=total ([0-9.]+)", "total 1,234 requests", "1,234"),
+            ("x=took ([0-9]+)", "took 12:31", "12:31"),
+            ("x=rate ([0-9.]+)", "rate 12frames", "12frames"),
+            ("x=at ([0-9]+)", "at 0x1f", "0x1f"),
+        ] {
+            let found = search(spec, &[line]);
+            let note = found.note.expect("a reason");
+            assert_eq!(found.value, None, "{spec} on {line:?}");
+            assert!(note.contains(&format!("{token:?}")), "{spec} on {line:?}: {note}");
+        }
+        let long = "9".repeat(1_000_000);
+        let note = search("x=v([^ ]*)", &[&format!("v{long}k{long}")]).note.expect("a reason");
+        assert!(note.len() < 300, "a reason of {} bytes", note.len());
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) const REGISTRY: &str = "/run/pagelab";
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// An open folder that belongs to this user alone.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
 }
@@ -35,7 +35,7 @@ impl Folder {
     ///
     /// # Errors
     /// `PermissionDenied` with the owner found if others could have written it; what the kernel says otherwise.
-    pub(super) fn make(path: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn make(path: &Path, mode: u32) -> io::Result<Self> {
         if !path.is_dir() {
             DirBuilder::new().recursive(true).mode(mode).create(path)?;
         }
@@ -73,7 +73,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::make`]; a link, a pipe or a device is refused like a file of another user.
-    pub(super) fn file(&self, name: &str, append: bool) -> io::Result<File> {
+    pub(crate) fn file(&self, name: &str, append: bool) -> io::Result<File> {
         let access = if append { OFlags::RDWR | OFlags::APPEND } else { OFlags::RDONLY };
         self.open_at(name, access)
     }
@@ -84,7 +84,7 @@ impl Folder {
     }
 
     /// Makes a file that is not there yet.
-    pub(super) fn new_file(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn new_file(&self, name: &str) -> io::Result<File> {
         self.open_at(name, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL)
     }
 

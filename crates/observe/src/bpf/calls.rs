@@ -22,8 +22,11 @@ pub struct Call {
     pub asleep_ns: u64,
     /// Who called.
     pub task_id: u32,
-    /// Number of the call; those of 32-bit programs follow those of 64-bit ones (`pagelab_vocab::syscalls::i386`).
+    /// Number of the call; those of 32-bit programs follow those of 64-bit ones (`pagelab_vocab::syscalls::i386`), and
+    /// [`OTHER`](crate::syscalls::OTHER) stands for all others.
     pub nr: u32,
+    /// The kernel's own number of a call that has none here.
+    pub number: u32,
     ret: i64,
     position: u64,
     position_after: u64,
@@ -38,6 +41,13 @@ impl Call {
         let flags = if end.is_some() { 0 } else { call_record_flags::CALL_NEVER_RETURNED.0 };
         let (dur_ns, ret) = end.unwrap_or_default();
         Self { ts, dur_ns, args, task_id, nr, ret, flags, ..Self::default() }
+    }
+
+    /// A call of which only its end is known: the kernel left it out. `ret` is none if its task ends of it.
+    pub(crate) fn refused(task_id: u32, nr: u32, ts: u64, ret: Option<i64>) -> Self {
+        let ended = if ret.is_some() { 0 } else { call_record_flags::CALL_NEVER_RETURNED.0 };
+        let flags = call_record_flags::CALL_REFUSED.0 | ended;
+        Self { ts, task_id, nr, ret: ret.unwrap_or_default(), flags, ..Self::default() }
     }
 
     #[inline]
@@ -55,6 +65,19 @@ impl Call {
     #[inline]
     pub fn ret(&self) -> Option<i64> {
         (!self.has(call_record_flags::CALL_NEVER_RETURNED)).then_some(self.ret)
+    }
+
+    /// From entry to return, ns; none if it never returned, or was refused.
+    #[inline]
+    pub fn dur(&self) -> Option<u64> {
+        let unknown = call_record_flags::CALL_NEVER_RETURNED.0 | call_record_flags::CALL_REFUSED.0;
+        (self.flags & unknown == 0).then_some(self.dur_ns)
+    }
+
+    /// The kernel left it out, because a filter (seccomp) or a tracer wanted that. When it began is not known.
+    #[inline]
+    pub fn is_refused(&self) -> bool {
+        self.has(call_record_flags::CALL_REFUSED)
     }
 
     /// The number of the name of the file that the call works on, or has made a descriptor for.
@@ -250,6 +273,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
     }
     let mut more = rest[count..].iter();
     let mut next_if = |present: bool| if present { more.next().copied() } else { Some(0) };
+    let number = next_if(has(call_record_flags::CALL_HAS_NUMBER))? as u32;
     let path_id = next_if(has(call_record_flags::CALL_HAS_FILE))?;
     let position = next_if(has(call_record_flags::CALL_HAS_POSITION))?;
     let after = next_if(has(call_record_flags::CALL_HAS_AFTER))?;
@@ -265,6 +289,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
         asleep_ns,
         task_id: *head as u32,
         nr: (head >> 32) as u32 & 0xfff,
+        number,
         ret,
         position,
         // It moved by what was transferred: nothing, if that failed.
@@ -284,7 +309,7 @@ fn decode(words: &[u64]) -> Option<(Call, usize)> {
 mod tests {
     use super::*;
 
-    /// A record with everything, one whose position moved by itself, one with nothing, one that never returned.
+    /// A record with everything, one whose position moved by itself, one with nothing, one that never returned, one that was refused.
     fn words() -> Vec<u64> {
         let head = |task: u64, nr: u64, args: u64, flags: u64| task | nr << 32 | args << 44 | flags << 48;
         let mut words = vec![
@@ -305,6 +330,7 @@ mod tests {
         words.extend([15, head(1, 0, 1, 1 | 8 | 32), -4_i64 as u64, 7, 3, 512, 4096]);
         words.extend([20, head(2, 39, 0, 0), 77, 90]);
         words.extend([30, head(u64::from(u32::MAX), 231, 1, 4), 0, 1 << 50, 1]);
+        words.extend([40, head(3, 1024, 1, 256 | 512), -38_i64 as u64, 0, 5, 470]);
         words
     }
 
@@ -319,7 +345,7 @@ mod tests {
     fn records_are_the_same_wherever_the_ring_ends() {
         let words = words();
         let whole = decoded(&[(&words, &[])]);
-        assert_eq!(whole.len(), 4);
+        assert_eq!(whole.len(), 5);
         assert_eq!(whole[0].args, [3, 0xbeef, 4096, 8192, 0, 0]);
         assert_eq!((whole[0].position(), whole[0].off_ns, whole[0].asleep_ns), (Some((512, 4608)), 300, 200));
         assert_eq!((whole[0].path_id(), whole[0].dur_ns, whole[0].ret()), (Some((1 << 32) + 7), 500, Some(4096)));
@@ -327,6 +353,8 @@ mod tests {
         assert_eq!((whole[1].position(), whole[1].appends(), whole[1].is_shared()), (Some((512, 4096)), true, false));
         assert_eq!((whole[2].nr, whole[2].path_id(), whole[2].position(), whole[2].off_ns), (39, None, None, 0));
         assert_eq!((whole[3].task_id, whole[3].ret(), whole[3].dur_ns), (u32::MAX, None, 1 << 50));
+        assert_eq!((whole[4].number, whole[4].ret(), whole[4].dur()), (470, Some(-38), None));
+        assert!(whole[4].is_refused() && !whole[0].is_refused() && whole[3].dur().is_none());
         for at in 0..=words.len() {
             let (older, newer) = words.split_at(at);
             assert_eq!(decoded(&[(older, newer)]), whole, "cut at {at}");

@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libbpf_rs::MapCore;
+use pagelab_vocab::remedies::{self, Place};
 
 use super::BpfError;
 use super::mapping::Mapping;
@@ -40,7 +41,11 @@ impl EventRing {
         Self::map(map.as_fd(), map.max_entries() as usize).map_err(|error| BpfError::Refused {
             step: "mapping the ring buffer",
             reason: error.to_string(),
-            needed: "the BPF ring buffer (Linux 5.8), and memory for it",
+            needed: remedies::needed(
+                error.raw_os_error(),
+                Place::Mmap,
+                "the BPF ring buffer (Linux 5.8), and memory for it",
+            ),
         })
     }
 

@@ -11,6 +11,7 @@ mod event_ring;
 mod mapping;
 mod names;
 mod object;
+mod renames;
 pub(crate) mod rings;
 mod targets;
 mod task_stacks;
@@ -28,7 +29,7 @@ pub(crate) use event_ring::EventRing;
 pub use names::ByNumber;
 pub(crate) use object::{
     NEEDED_TO_LOAD, WireRecord, attach_all, attach_to_event, check, include_skeleton, not_loaded, open, read, refused,
-    share, walk_tasks,
+    refused_io, share, walk_tasks,
 };
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
@@ -164,6 +165,8 @@ pub struct Observer {
     fault_marks: Vec<u64>,
     options: ObserverOptions,
     moves_followed: u64,
+    /// When tasks are looked for whose birth was not seen.
+    missed: targets::Missed,
     skel: ObserverSkel<'static>,
 }
 
@@ -217,7 +220,7 @@ impl Observer {
         let call_rings = CallRings::map(skel.maps.call_rings.as_fd(), cpus, words)?;
         let events = EventRing::of(&skel.maps.events)?;
         let call_marks = Vec::new();
-        Ok(Self {
+        let mut observer = Self {
             links: Vec::new(),
             events,
             received: Vec::new(),
@@ -227,8 +230,24 @@ impl Observer {
             fault_marks: Vec::new(),
             options,
             moves_followed: 0,
+            missed: targets::Missed::default(),
             skel,
-        })
+        };
+        observer.note_root();
+        observer.watch_renames();
+        Ok(observer)
+    }
+
+    /// Lets the program ask in every call whether anything was renamed, instead of walking to the root.
+    fn watch_renames(&mut self) {
+        if self.options.calls.is_none() {
+            return;
+        }
+        match (renames::address(), self.skel.maps.bss_data.as_deref_mut()) {
+            (Ok(address), Some(bss)) => bss.renames_at = address,
+            (Err(reason), _) => tracing::debug!("names of files are looked up in every call: {reason}"),
+            (Ok(_), None) => {}
+        }
     }
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
@@ -241,7 +260,7 @@ impl Observer {
         let of_cgroup = matches!(options.members, Members::Cgroup(_));
         // Who needs it, the tracepoint, the program, whether it is wanted.
         let programs = [
-            (Stream::Tasks, "sched_process_fork", &mut progs.process_fork, true),
+            (Stream::Tasks, "task_newtask", &mut progs.new_task, true),
             (Stream::Tasks, "sched_process_exec", &mut progs.process_exec, true),
             (Stream::Tasks, "sched_process_exit", &mut progs.process_exit, true),
             (Stream::Tasks, "task_rename", &mut progs.task_rename, true),
@@ -318,7 +337,8 @@ impl Observer {
     }
 
     fn put_first_task(&mut self, pidfd: BorrowedFd<'_>, waiting: u32) -> Result<(), BpfError> {
-        let state = types::task_state { task_id: 1, mm_id: 1, waiting, claimed: 1, ..Default::default() };
+        let state =
+            types::task_state { task_id: 1, mm_id: 1, waiting, claimed: 1, entry_unseen: 1, ..Default::default() };
         self.put_state(pidfd, state).map_err(refused("adopting the command", "a process that is still alive"))
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{Iter, Link, OpenMapMut, OpenObject, PrintLevel, ProgramMut};
+use pagelab_vocab::remedies::{self, Place};
 use perf_event::Counter;
 
 use super::BpfError;
@@ -58,8 +59,19 @@ fn told_by_libbpf() -> Option<String> {
 
 pub(crate) fn refused(step: &'static str, needed: &'static str) -> impl Fn(libbpf_rs::Error) -> BpfError {
     move |error| {
-        let reason = told_by_libbpf().map_or_else(|| format!("{error:#}"), |said| format!("{error:#} ({said})"));
+        let words = format!("{error:#}");
+        let needed = remedies::needed(remedies::errno_in(&words), Place::Bpf, needed);
+        let reason = told_by_libbpf().map_or_else(|| words.clone(), |said| format!("{words} ({said})"));
         BpfError::Refused { step, reason, needed }
+    }
+}
+
+/// The same of an error of the system, of a step that is one of bpf(2).
+pub(crate) fn refused_io(step: &'static str, needed: &'static str) -> impl Fn(io::Error) -> BpfError {
+    move |error| {
+        let reason = error.to_string();
+        let errno = error.raw_os_error().or_else(|| remedies::errno_in(&reason));
+        BpfError::Refused { step, reason, needed: remedies::needed(errno, Place::Bpf, needed) }
     }
 }
 

@@ -5,6 +5,8 @@ use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pagelab_vocab::remedies::{self, Place};
+
 use super::BpfError;
 use super::mapping::Mapping;
 use super::skeleton::types::{call_ring, fault_ring, fault_slot};
@@ -69,7 +71,11 @@ impl<H: Head> Rings<H> {
         let mapping = mapping.map_err(|error| BpfError::Refused {
             step: "mapping the rings",
             reason: error.to_string(),
-            needed: "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
+            needed: remedies::needed(
+                error.raw_os_error(),
+                Place::Mmap,
+                "memory for the rings of all CPUs; try: --ring-bytes with a smaller value",
+            ),
         })?;
         Ok(Self { mapping, stride, items, cpus, head: PhantomData })
     }

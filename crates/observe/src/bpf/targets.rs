@@ -5,16 +5,30 @@ use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{Iter, MapCore};
 use pagelab_residency::mounts;
 
 use super::skeleton::{OpenObserverSkel, types};
-use super::{BpfError, Members as M, Observer, refused};
+use super::{BpfError, Members as M, Observer, refused, refused_io};
 
 /// Walks after which what could not be listed is given up: a program that maps all the time holds its lock often, not
 /// always.
 const MAX_WALKS: u32 = 8;
+/// Address spaces of a command's tasks whose birth was not seen, that one walk can list.
+const MISSED_SPACES: u32 = 256;
+/// How often tasks are looked for whose birth was not seen, at most; and how much longer than a look nothing is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_SHARE: u32 = 1000;
+
+const NEEDED_TO_WALK: &str = "BPF iterators over tasks (Linux 5.8)";
+
+/// When tasks are looked for whose birth was not seen.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    next: Option<Instant>,
+}
 
 /// Which tasks are recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,10 +118,9 @@ fn hierarchy_of(own: &str, options: &str) -> Option<u32> {
 
 /// Tells the programs, before they are loaded, whom to look for.
 pub(super) fn configure(open: &mut OpenObserverSkel<'_>, members: &Members) -> libbpf_rs::Result<()> {
-    open.progs.find_targets.set_autoload(*members != Members::Started);
     open.progs.cgroup_moved.set_autoload(matches!(members, Members::Cgroup(_)));
     if *members == Members::Started {
-        open.maps.found_spaces.set_max_entries(1)?;
+        open.maps.found_spaces.set_max_entries(MISSED_SPACES)?;
     }
     if *members != Members::Started
         && let Some(data) = open.maps.data_data.as_deref_mut()
@@ -148,16 +161,12 @@ impl Observer {
         if self.options.members == Members::Started {
             return Ok(0);
         }
-        let needed = "BPF iterators over tasks (Linux 5.8)";
+        let needed = NEEDED_TO_WALK;
         let link = self.skel.progs.find_targets.attach().map_err(refused("task iterator", needed))?;
         let mut total = 0;
         for walk in 1..=MAX_WALKS {
             self.set_unlisted(0);
-            let found = self.walk(&link).map_err(|error| BpfError::Refused {
-                step: "walking over the tasks",
-                reason: error.to_string(),
-                needed,
-            })?;
+            let found = self.walk(&link).map_err(refused_io("walking over the tasks", needed))?;
             total += found;
             let unlisted = self.unlisted();
             if found == 0 && unlisted == 0 {
@@ -173,6 +182,28 @@ impl Observer {
         Ok(total)
     }
 
+    /// Finds tasks of the target whose birth was not seen, if it is time to look: while other programs come to a tracepoint and go,
+    /// the kernel leaves hits of it out. `now` looks at once.
+    pub fn find_missed(&mut self, now: bool) -> Result<(), BpfError> {
+        let begun = Instant::now();
+        let next = *self.missed.next.get_or_insert(begun + LOOK_INTERVAL);
+        if !now && begun < next {
+            return Ok(());
+        }
+        let found = self.skel.progs.find_targets.attach().map_err(io::Error::other).and_then(|link| self.walk(&link));
+        let found = found.map_err(|error| BpfError::Refused {
+            step: "walking over the tasks",
+            reason: error.to_string(),
+            needed: NEEDED_TO_WALK,
+        })?;
+        if found > 0 {
+            self.forget_spaces();
+        }
+        let ended = Instant::now();
+        self.missed.next = Some(ended + LOOK_INTERVAL.max((ended - begun) * LOOK_SHARE));
+        Ok(())
+    }
+
     /// Follows tasks that were moved into the recorded cgroup, or out of it, since the last call.
     pub fn follow_moves(&mut self) -> Result<(), BpfError> {
         let moves = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.cgroup_moves);
@@ -181,6 +212,15 @@ impl Observer {
         }
         self.moves_followed = moves;
         self.find().map(drop)
+    }
+
+    /// Lets names of files begin at the recorder's own root, as they do for it in `/proc/PID/fd`. A kernel without iterators over
+    /// tasks (before Linux 5.8) begins them at the root of the mount namespace.
+    pub(super) fn note_root(&mut self) {
+        let noted = self.skel.progs.note_root.attach().map_err(io::Error::other);
+        if let Err(error) = noted.and_then(|link| self.walk(&link)) {
+            tracing::warn!("names of files begin at the root of the mount namespace: {error}");
+        }
     }
 
     /// Sends the calls that have not returned, and the times off the CPU that have not ended; to be called after

@@ -14,7 +14,7 @@ use crate::perf::code::CodeMappings;
 use crate::process::has_ended;
 use crate::stacks::rows::task_stack_options;
 use crate::streams::Stream;
-use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher, monotonic_ns};
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher};
 
 /// The observer, how the faults ended that it records, and what turns both into rows.
 pub struct BpfWatcher {
@@ -136,6 +136,13 @@ impl BpfWatcher {
         observer.find().map(drop)
     }
 
+    /// Tasks whose birth was not seen are missing if they cannot be looked for, as they are without looking.
+    fn find_missed(&mut self, now: bool) {
+        if let Err(error) = self.observer.find_missed(now) {
+            tracing::debug!("tasks whose birth was not seen are not looked for: {error}");
+        }
+    }
+
     /// Empties the rings of page faults. With details they are taken up to where the rings were before: see
     /// [`DetailFeed`](crate::feed::DetailFeed).
     fn drain_faults(&mut self, writer: &mut RecordingWriter) {
@@ -203,6 +210,7 @@ impl Watcher for BpfWatcher {
         if let Err(error) = self.observer.follow_moves() {
             tracing::warn!("tasks that moved into the cgroup are not recorded: {error}");
         }
+        self.find_missed(false);
         spent.charge(Stream::Maps.name());
         self.observer.drain_events(|event| events.push(event));
         spent.charge(Stream::Faults.name());
@@ -254,6 +262,7 @@ impl Watcher for BpfWatcher {
     }
 
     fn stop(&mut self) {
+        self.find_missed(true);
         self.observer.detach();
         self.observer.tell_unfinished();
         if let Ok(details) = &mut self.details {
@@ -264,7 +273,6 @@ impl Watcher for BpfWatcher {
     fn finish(&mut self, closing: &mut Closing<'_>) {
         self.feed.details().finish(closing.writer.faults_mut());
         self.feed.waiting_calls(closing.writer.table::<SyscallsRow<'_>>());
-        // Behind the last forks that were seen.
-        self.feed.note_living(monotonic_ns(), closing.writer);
+        self.feed.note_living(self.observer.event_counts().lost > 0, closing);
     }
 }

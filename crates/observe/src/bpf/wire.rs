@@ -170,14 +170,16 @@ impl MapEvent {
 }
 
 /// The name of a file, sent before it is first referred to, and again when the number it was sent under is no longer used.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PathEvent {
     /// When it was sent, CLOCK_MONOTONIC, ns.
     pub ts: u64,
     /// The number later events carry: names are counted as they are sent, from 1, and no number comes again.
     pub path_id: u64,
-    /// Absolute path; bytes as the file system has them.
-    pub path: OsString,
+    /// Absolute path, bytes as the file system has them; or what `/proc/PID/fd` calls a file that has no place in a folder. Without
+    /// the words ` (deleted)`: what was deleted keeps its name, and a memfd is always called so. None if it was renamed again and
+    /// again while it was read.
+    pub path: Option<OsString>,
     /// The path was deeper or longer than the program can walk: its beginning is missing.
     pub truncated: bool,
     /// Device, as user space writes it.
@@ -220,7 +222,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Event> {
     match types::event_type(kind) {
         types::event_type::EVENT_TASK => read::<types::task_event>(bytes).and_then(|raw| task(&raw)).map(Event::Task),
         types::event_type::EVENT_MAP => read::<types::map_event>(bytes).and_then(|raw| map(&raw)).map(Event::Map),
-        types::event_type::EVENT_PATH => read::<types::path_event>(bytes).map(|raw| Event::Path(path(&raw))),
+        types::event_type::EVENT_PATH => path_of(bytes).map(Event::Path),
         _ => None,
     }
 }
@@ -231,6 +233,8 @@ unsafe impl WireRecord for types::task_event {}
 unsafe impl WireRecord for types::map_event {}
 // SAFETY: as above.
 unsafe impl WireRecord for types::path_event {}
+// SAFETY: as above.
+unsafe impl WireRecord for types::long_path_event {}
 
 fn named(table: &[(u32, &'static str)], number: u32) -> Option<&'static str> {
     table.iter().find(|(code, _)| *code == number).map(|(_, name)| *name)
@@ -314,28 +318,61 @@ fn map(raw: &types::map_event) -> Option<MapEvent> {
     })
 }
 
+/// The name in an ordinary record, or in a longer one.
+fn path_of(bytes: &[u8]) -> Option<PathEvent> {
+    if bytes.len() >= size_of::<types::long_path_event>() {
+        return read::<types::long_path_event>(bytes).map(|raw| path(&raw.head, &raw.names));
+    }
+    read::<types::path_event>(bytes).map(|raw| path(&raw.head, &raw.names))
+}
+
 /// Puts the names, which come leaf first, into the order in which people write them.
-fn path(raw: &types::path_event) -> PathEvent {
-    let used = (raw.len as usize).min(raw.names.len());
-    let bytes: Vec<u8> = raw.names.iter().take(used).map(|byte| *byte as u8).collect();
-    let mut whole = Vec::with_capacity(used + 1);
-    for name in bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty()).rev() {
+fn joined(names: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(names.len() + 1);
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).rev() {
         whole.push(b'/');
         whole.extend_from_slice(name);
     }
     if whole.is_empty() {
         whole.push(b'/');
     }
-    let fs: Vec<u8> = raw.fs.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    whole
+}
+
+/// The name of a file that has no place in a folder, from the one that the kernel gave it.
+fn own_name(fs: &[u8], ino: u64, name: &[u8]) -> Vec<u8> {
+    match fs {
+        b"sockfs" => format!("socket:[{ino}]").into_bytes(),
+        b"pipefs" => format!("pipe:[{ino}]").into_bytes(),
+        b"nsfs" => [name, format!(":[{ino}]").as_bytes()].concat(),
+        b"anon_inodefs" => [b"anon_inode:".as_slice(), name].concat(),
+        b"pidfs" => b"anon_inode:[pidfd]".to_vec(),
+        // Without the name that its driver may have given it.
+        b"dmabuf" => [b"/".as_slice(), name, b":"].concat(),
+        // memfds, System V segments, shared memory without a file.
+        _ => [b"/".as_slice(), name].concat(),
+    }
+}
+
+fn path(head: &types::path_head, names: &[i8]) -> PathEvent {
+    let has = |flag: types::path_flags| head.flags & flag.0 != 0;
+    let used = (head.len as usize).min(names.len());
+    let bytes: Vec<u8> = names.iter().take(used).map(|byte| *byte as u8).collect();
+    let fs: Vec<u8> = head.fs.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    let whole = if has(types::path_flags::PATH_OWN_NAME) {
+        own_name(&fs, head.ino, bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+    } else {
+        joined(&bytes)
+    };
     PathEvent {
-        ts: raw.ts,
-        path_id: raw.path_id,
-        path: OsString::from_vec(whole),
-        truncated: raw.truncated != 0,
-        dev: user_dev(raw.dev),
-        ino: raw.ino,
-        generation: raw.generation,
-        mode: raw.mode,
+        ts: head.ts,
+        path_id: head.path_id,
+        path: (!has(types::path_flags::PATH_UNKNOWN)).then(|| OsString::from_vec(whole)),
+        truncated: head.truncated != 0,
+        dev: user_dev(head.dev),
+        ino: head.ino,
+        generation: head.generation,
+        mode: head.mode,
         fs: String::from_utf8_lossy(&fs).into_owned(),
     }
 }
@@ -344,21 +381,40 @@ fn path(raw: &types::path_event) -> PathEvent {
 mod tests {
     use super::*;
 
+    fn named(head: &types::path_head, names: &[u8]) -> Option<String> {
+        let names: Vec<i8> = names.iter().map(|byte| *byte as i8).collect();
+        path(head, &names).path.map(|path| path.to_string_lossy().into_owned())
+    }
+
     #[test]
-    fn a_path_is_turned_around() {
-        let mut raw = types::path_event { r#type: 3, path_id: 7, len: 12, ..Default::default() };
-        for (slot, byte) in raw.names.iter_mut().zip(b"libc.so\0lib\0") {
-            *slot = *byte as i8;
+    fn a_path_is_turned_around_and_an_own_name_is_not() {
+        let head = types::path_head { r#type: 3, path_id: 7, len: 12, ..Default::default() };
+        assert_eq!(named(&head, b"libc.so\0lib\0").as_deref(), Some("/lib/libc.so"));
+        let own = types::path_head { flags: 1, len: 10, ..head };
+        assert_eq!(named(&own, b"memfd:a/b\0").as_deref(), Some("/memfd:a/b"));
+        let unknown = types::path_head { flags: 2, len: 0, ..head };
+        assert_eq!(named(&unknown, b""), None);
+    }
+
+    #[test]
+    fn what_has_no_place_in_a_folder_is_called_as_proc_calls_it() {
+        for (fs, name, path) in [
+            ("tmpfs", "memfd:x", "/memfd:x"),
+            ("tmpfs", "SYSV00000000", "/SYSV00000000"),
+            ("sockfs", "", "socket:[7]"),
+            ("pipefs", "", "pipe:[7]"),
+            ("nsfs", "mnt", "mnt:[7]"),
+            ("anon_inodefs", "[eventfd]", "anon_inode:[eventfd]"),
+            ("pidfs", "", "anon_inode:[pidfd]"),
+        ] {
+            assert_eq!(own_name(fs.as_bytes(), 7, name.as_bytes()), path.as_bytes());
         }
-        let event = path(&raw);
-        assert_eq!(event.path, "/lib/libc.so");
-        assert!(!event.truncated);
     }
 
     #[test]
     fn a_length_beyond_the_record_is_cut() {
-        let raw = types::path_event { len: u32::MAX, ..Default::default() };
-        assert_eq!(path(&raw).path, "/");
+        let head = types::path_head { len: u32::MAX, ..Default::default() };
+        assert_eq!(named(&head, b"a\0").as_deref(), Some("/a"));
     }
 
     #[test]

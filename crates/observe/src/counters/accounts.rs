@@ -19,7 +19,7 @@ use libbpf_rs::skel::OpenSkel;
 use perf_event::events::Software;
 
 use super::events::Code;
-use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, share, walk_tasks};
+use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, refused_io, share, walk_tasks};
 
 include_skeleton!("accounts");
 
@@ -93,11 +93,7 @@ impl TaskAccounts {
         let links = attach_all(programs, NEEDED)?;
         let walk = skel.progs.count_tasks.attach().map_err(refused("task iterator", NEEDED))?;
         let mut accounts = Self { links, walk, skel };
-        accounts.walk().map_err(|error| BpfError::Refused {
-            step: "walking over the tasks",
-            reason: error.to_string(),
-            needed: NEEDED,
-        })?;
+        accounts.walk().map_err(refused_io("walking over the tasks", NEEDED))?;
         if let Some(bss) = accounts.skel.maps.bss_data.as_deref_mut() {
             bss.first_walk = 0;
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use pagelab_vocab::counters::USER_ONLY;
+use pagelab_vocab::remedies::{self, Place};
 
 use super::events::{EventDef, GROUPS};
 use super::pmu::{Pmu, Scope, Wanted};
@@ -40,15 +41,14 @@ pub(super) fn in_words(error: &io::Error) -> String {
             "not supported: the processor does not count it, or the virtual machine hides it".to_owned()
         }
         Some(libc::EACCES | libc::EPERM) if process::is_filtered() => {
-            format!("not permitted: {}", process::FILTER_NEEDED)
+            format!("not permitted: needed: {}", process::FILTER_NEEDED)
         }
         Some(libc::EACCES | libc::EPERM) => "not permitted: needed: root, CAP_PERFMON, or kernel.perf_event_paranoid \
              of at most 1; try: sudo sysctl kernel.perf_event_paranoid=1"
             .to_owned(),
-        Some(libc::EMFILE) => "too many open files; try: ulimit -n 4096".to_owned(),
         Some(libc::ENOSYS) => "the kernel was built without perf events (CONFIG_PERF_EVENTS)".to_owned(),
         Some(libc::ESRCH) => "the process is gone".to_owned(),
-        _ => format!("perf_event_open: {error}"),
+        errno => format!("perf_event_open: {error}{}", remedies::ending(errno, Place::PerfEvent)),
     }
 }
 

@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
+use pagelab_vocab::remedies::{self, Place};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 
@@ -70,7 +71,8 @@ impl Frequency {
 }
 
 pub(crate) const CYCLES: &str = "cycles";
-pub(crate) const CPU_CLOCK: &str = "cpu-clock";
+/// Name of the event that samples by the kernel's timer.
+pub const CPU_CLOCK: &str = "cpu-clock";
 
 /// The parameters of the profile.
 #[derive(Debug, Clone)]
@@ -185,7 +187,11 @@ pub(crate) fn event_refused(error: std::io::Error) -> BpfError {
     BpfError::Refused {
         step: "perf_event_open",
         reason: error.to_string(),
-        needed: "root or CAP_PERFMON, and a frequency that the kernel allows; look: cat /proc/sys/kernel/perf_event_max_sample_rate",
+        needed: remedies::needed(
+            error.raw_os_error(),
+            Place::PerfEvent,
+            "root or CAP_PERFMON, and a frequency that the kernel allows; look: cat /proc/sys/kernel/perf_event_max_sample_rate",
+        ),
     }
 }
 

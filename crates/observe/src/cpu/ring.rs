@@ -77,6 +77,8 @@ pub struct Sample<'a> {
     pub copy_cut: bool,
     /// It does so because a page could not be read.
     pub copy_failed: bool,
+    /// The copy is the stack of code of 32 bits.
+    pub is_32_bit: bool,
     /// The number that the user's stack was given by [`Stacks::of_task`](crate::stacks::Stacks::of_task); then there is no copy.
     pub place: Option<u32>,
     /// There is no stack of user space because there was no room for it.
@@ -148,6 +150,7 @@ fn sample<'a>(head: &sample_head, bytes: &'a [u8]) -> Option<Sample<'a>> {
         user_cut: has(sample_flag::SAMPLE_USER_CUT),
         copy_cut: has(sample_flag::SAMPLE_COPY_CUT) || has(sample_flag::SAMPLE_COPY_FAILED),
         copy_failed: has(sample_flag::SAMPLE_COPY_FAILED),
+        is_32_bit: has(sample_flag::SAMPLE_USER32),
         place: (head.place != 0).then_some(head.place),
         no_room: has(sample_flag::SAMPLE_NO_ROOM),
         returned_from: if has(sample_flag::SAMPLE_AFTER_FAULT) {

@@ -1,6 +1,6 @@
 //! Turns system calls into rows of `syscalls`.
 
-use pagelab_recording::tables::SyscallsColumns;
+use pagelab_recording::tables::{OptColumn, SyscallsColumns};
 
 use super::files::{Files, NamedFile};
 use crate::bpf::{Call, OffCpu};
@@ -13,10 +13,16 @@ const IMPLIED: &str = "implied";
 /// `syscalls.offset_kind`: at the file's position, which another task moved meanwhile: the offset may be another's.
 const SHARED: &str = "shared";
 
+/// The calls that the kernel counts as reads, and as writes, of each process (`syscr` and `syscw` of `/proc/PID/io`).
+const READS: [&str; 7] = ["read", "pread64", "readv", "preadv", "preadv2", "sendfile", "copy_file_range"];
+const WRITES: [&str; 7] = ["write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range"];
+
 /// What is known of all calls while they are written.
 #[derive(Debug)]
 pub struct CallFeed {
     shapes: Shapes,
+    /// By number: whether the kernel counts it as a read, and as a write.
+    transfers: Vec<[bool; 2]>,
     /// The stream `sched` runs: time asleep is distinguished from time in the run queue.
     sched: bool,
     /// Only entry and return are known: not the file, its position and the time off the CPU.
@@ -26,7 +32,14 @@ pub struct CallFeed {
 impl CallFeed {
     /// A feed of the calls that `shapes` describes.
     pub fn new(shapes: Shapes, sched: bool) -> Self {
-        Self { shapes, sched, bare: false }
+        let transfers = shapes.names().map(|name| [READS, WRITES].map(|of| of.contains(&name))).collect();
+        Self { shapes, transfers, sched, bare: false }
+    }
+
+    /// Whether every call is recorded that the kernel counts as a read or a write.
+    pub(super) fn has_all_transfers(&self) -> bool {
+        let mut all = READS.iter().chain(&WRITES);
+        all.all(|call| self.shapes.names().any(|name| name == *call))
     }
 
     /// Only entry and return of the calls are known.
@@ -44,20 +57,28 @@ impl CallFeed {
         columns.ts.extend(calls.clone().map(|call| call.ts as i64));
         columns.task_id.extend(calls.clone().map(|call| call.task_id));
         columns.args.extend(calls.clone().map(|call| call.args));
-        match alike(calls) {
-            Some(first) => self.push_alike(first, calls, files, columns),
-            None => self.push_mixed(calls, files, columns),
-        }
-        let off_cpu_known = !self.bare;
-        if off_cpu_known && self.sched {
-            columns.blocked_ns.extend_some(calls.clone().map(|call| call.asleep_ns));
-        } else {
-            columns.blocked_ns.push_nulls(calls.len());
-        }
-        if off_cpu_known {
-            columns.cpu_ns.extend_some(calls.clone().map(|call| call.dur_ns.saturating_sub(call.off_ns)));
-        } else {
-            columns.cpu_ns.push_nulls(calls.len());
+        let any_refused = match alike(calls) {
+            Some(first) => {
+                self.push_alike(first, calls, files, columns);
+                first.is_refused()
+            }
+            None => {
+                self.push_mixed(calls, files, columns);
+                calls.clone().any(Call::is_refused)
+            }
+        };
+        let (times_known, on_cpu) = (!self.bare, |call: &Call| call.dur_ns.saturating_sub(call.off_ns));
+        push_times(&mut columns.blocked_ns, calls, (times_known && self.sched, any_refused), |call| call.asleep_ns);
+        push_times(&mut columns.cpu_ns, calls, (times_known, any_refused), on_cpu);
+    }
+
+    /// The names of calls that may have none in the registry.
+    fn push_names<'a>(&self, calls: impl Iterator<Item = &'a Call>, columns: &mut SyscallsColumns) {
+        for call in calls {
+            match self.shapes.get(call.nr).name {
+                "" => columns.name.push(Some(&*Shapes::name_of(call))),
+                name => columns.name.extend_static(std::iter::once(Some(name))),
+            }
         }
     }
 
@@ -69,8 +90,12 @@ impl CallFeed {
         columns: &mut SyscallsColumns,
     ) {
         let described = || calls.clone().map(|call| (call, self.shapes.get(call.nr)));
-        columns.dur.extend(calls.clone().map(|call| call.ret().map(|_| call.dur_ns as i64)));
-        columns.name.extend_static(described().map(|(_, shape)| Some(shape.name)));
+        columns.dur.extend(calls.clone().map(|call| call.dur().map(|ns| ns as i64)));
+        if described().any(|(_, shape)| shape.name.is_empty()) {
+            self.push_names(calls.clone(), columns);
+        } else {
+            columns.name.extend_static(described().map(|(_, shape)| Some(shape.name)));
+        }
         columns.fd.extend(described().map(|(call, shape)| descriptor(call, shape)));
         columns.requested.extend(described().map(|(call, shape)| requested(call, shape)));
         columns.ret.extend(calls.clone().map(Call::ret));
@@ -91,13 +116,18 @@ impl CallFeed {
         columns: &mut SyscallsColumns,
     ) {
         let shape = self.shapes.get(first.nr);
-        columns.name.push_repeated(shape.name, calls.len());
-        if first.ret().is_some() {
-            columns.dur.extend_some(calls.clone().map(|call| call.dur_ns as i64));
-            columns.ret.extend_some(calls.clone().filter_map(Call::ret));
+        if shape.name.is_empty() {
+            self.push_names(calls.clone(), columns);
         } else {
-            columns.dur.push_nulls(calls.len());
-            columns.ret.push_nulls(calls.len());
+            columns.name.push_repeated(shape.name, calls.len());
+        }
+        match first.dur() {
+            Some(_) => columns.dur.extend_some(calls.clone().map(|call| call.dur_ns as i64)),
+            None => columns.dur.push_nulls(calls.len()),
+        }
+        match first.ret() {
+            Some(_) => columns.ret.extend_some(calls.clone().filter_map(Call::ret)),
+            None => columns.ret.push_nulls(calls.len()),
         }
         match shape.requested_arg.map(usize::from).filter(|index| *index < first.args.len()) {
             Some(index) => columns.requested.extend_some(calls.clone().map(|call| call.args[index])),
@@ -124,6 +154,22 @@ impl CallFeed {
     }
 }
 
+/// Appends a time of each call where it is measured at all; a call that was refused has none.
+fn push_times<'a>(
+    column: &mut OptColumn<u64>,
+    calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone),
+    (is_known, any_refused): (bool, bool),
+    of: impl Fn(&Call) -> u64,
+) {
+    if !is_known {
+        column.push_nulls(calls.len());
+    } else if any_refused {
+        column.extend(calls.clone().map(|call| (!call.is_refused()).then(|| of(call))));
+    } else {
+        column.extend_some(calls.clone().map(of));
+    }
+}
+
 /// The first call, if all others have its number and the same fields known.
 fn alike<'a>(calls: &(impl ExactSizeIterator<Item = &'a Call> + Clone)) -> Option<&'a Call> {
     let first = calls.clone().next()?;
@@ -145,6 +191,8 @@ pub struct WaitingCalls {
     order: Vec<(u64, u32)>,
     /// Memory for those that go on waiting.
     rest: Vec<Call>,
+    /// Calls so far that the kernel counts as reads, and as writes.
+    transfers: [u64; 2],
 }
 
 impl WaitingCalls {
@@ -158,6 +206,11 @@ impl WaitingCalls {
             self.order.swap(at - 1, at);
             at -= 1;
         }
+    }
+
+    /// Calls so far that the kernel counts as reads, and as writes.
+    pub(super) fn transfers(&self) -> [u64; 2] {
+        self.transfers
     }
 
     /// Writes all.
@@ -209,6 +262,10 @@ impl<'a> CallSink<'a> {
             return;
         }
         let Some(feed) = self.feed else { return };
+        if let Some([read, write]) = feed.transfers.get(call.nr as usize) {
+            self.waiting.transfers[0] += u64::from(*read);
+            self.waiting.transfers[1] += u64::from(*write);
+        }
         match feed.shapes.as_64_bit(call) {
             Some(call) => self.waiting.push(&call),
             None => self.waiting.push(call),

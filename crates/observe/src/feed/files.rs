@@ -1,4 +1,5 @@
-//! The files of a recording: each gets a number when its name is first heard of, and one row.
+//! The files of a recording: each gets a number when a name of it is first heard of, and one row. A file that is renamed, or opened by
+//! several names, has a number and a row for each: calls and mappings carry the name that it had at the time.
 //!
 //! Programs send a file's name when they meet it, and again when they have forgotten that they did: they remember the last
 //! 16,384. So both the names by the number they were sent under and the files by what identifies them are kept within
@@ -18,10 +19,11 @@ use crate::bpf::{ByNumber, PathEvent};
 /// Files whose numbers are remembered at least: those met last. At most twice as many are.
 const FILES_KEPT: usize = 1 << 18;
 
-/// What identifies a file: device, inode, and which of the files that had this inode one after the other.
-type Identity = (u64, u64, u32);
+/// A file under one of its names: device, inode, which of the files that had this inode one after the other, and the name as the
+/// table `files` has it; none if it is not known.
+type Identity = ((u64, u64, u32), Option<Arc<[u8]>>);
 
-/// A file that has a name.
+/// A file under one of its names.
 #[derive(Debug, Clone)]
 pub struct NamedFile {
     /// Its number in the recording.
@@ -29,40 +31,38 @@ pub struct NamedFile {
     /// It has a position that means something: it is regular, or a block device.
     pub has_position: bool,
     /// Its name when it was sent; equal ones of a file are one in memory.
-    pub path: Arc<[u8]>,
+    pub path: Option<Arc<[u8]>>,
 }
-
-/// The number of a file, and its name as the table `files` has it.
-type Known = (u32, Arc<[u8]>);
 
 /// The numbers of the files met last.
 #[derive(Debug, Default)]
 struct Numbers {
     last: u32,
-    recent: HashMap<Identity, Known>,
+    recent: HashMap<Identity, u32>,
     /// Those that were recent before; they go when as many newer ones are there.
-    older: HashMap<Identity, Known>,
+    older: HashMap<Identity, u32>,
 }
 
 impl Numbers {
-    /// The file's number and first name, and whether it is new. None when no number is left.
-    fn of(&mut self, identity: Identity, path: &[u8]) -> Option<(Known, bool)> {
-        if let Some(known) = self.recent.get(&identity) {
-            return Some((known.clone(), false));
+    /// The file's number, its name, and whether it is new. None when no number is left.
+    fn of(&mut self, identity: Identity) -> Option<(u32, Option<Arc<[u8]>>, bool)> {
+        if let Some(((_, path), number)) = self.recent.get_key_value(&identity) {
+            return Some((*number, path.clone(), false));
         }
-        let known = self.older.remove(&identity);
+        let known = self.older.remove_entry(&identity);
         let is_new = known.is_none();
-        let known = if let Some(known) = known {
+        let (identity, number) = if let Some(known) = known {
             known
         } else {
             self.last = self.last.checked_add(1)?;
-            (self.last, path.into())
+            (identity, self.last)
         };
         if self.recent.len() >= FILES_KEPT {
             self.older = std::mem::take(&mut self.recent);
         }
-        self.recent.insert(identity, known.clone());
-        Some((known, is_new))
+        let path = identity.1.clone();
+        self.recent.insert(identity, number);
+        Some((number, path, is_new))
     }
 }
 
@@ -76,10 +76,8 @@ pub struct Files {
 impl Files {
     /// Takes note of a name. The file's row is written if it is new.
     pub fn named(&mut self, event: &PathEvent, writer: &mut RecordingWriter) {
-        let path = shown_path(event);
-        let Some(((file_id, first), is_new)) = self.numbers.of((event.dev, event.ino, event.generation), &path) else {
-            return;
-        };
+        let identity = ((event.dev, event.ino, event.generation), shown_path(event).map(Arc::from));
+        let Some((file_id, path, is_new)) = self.numbers.of(identity) else { return };
         if is_new {
             writer.push(&FilesRow {
                 ts: event.ts as i64,
@@ -88,10 +86,9 @@ impl Files {
                 ino: event.ino,
                 fs: Some(&event.fs).filter(|fs| !fs.is_empty()).map(String::as_str),
                 file_type: file_type(event),
-                path: Some(&path),
+                path: path.as_deref(),
             });
         }
-        let path = if *first == *path { first } else { path.into() };
         let has_position = matches!(event.mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFBLK);
         self.by_path_id.insert(event.path_id, NamedFile { file_id, has_position, path });
     }
@@ -117,16 +114,10 @@ fn file_type(event: &PathEvent) -> Option<&'static str> {
     })
 }
 
-/// The name as `/proc/PID/fd` shows it; what has no place in a directory is named after its file system.
-fn shown_path(event: &PathEvent) -> Vec<u8> {
-    let last = || event.path.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    match event.fs.as_str() {
-        "sockfs" => format!("socket:[{}]", event.ino).into_bytes(),
-        "pipefs" => format!("pipe:[{}]", event.ino).into_bytes(),
-        "anon_inodefs" => [b"anon_inode:".as_slice(), last()].concat(),
-        _ if event.truncated => [b"...".as_slice(), event.path.as_bytes()].concat(),
-        _ => event.path.as_bytes().to_vec(),
-    }
+/// The name with a mark where its beginning is missing.
+fn shown_path(event: &PathEvent) -> Option<Vec<u8>> {
+    let name = event.path.as_ref()?.as_bytes();
+    Some(if event.truncated { [b"...".as_slice(), name].concat() } else { name.to_vec() })
 }
 
 #[cfg(test)]
@@ -137,8 +128,8 @@ mod tests {
     fn a_file_keeps_its_number_while_it_comes_back_and_others_are_forgotten() {
         let mut numbers = Numbers::default();
         let mut of = |ino: u64| {
-            let (known, is_new) = numbers.of((1, ino, 0), b"/file").expect("numbers are left");
-            (known.0, is_new, numbers.recent.len() + numbers.older.len())
+            let (number, _, is_new) = numbers.of(((1, ino, 0), None)).expect("numbers are left");
+            (number, is_new, numbers.recent.len() + numbers.older.len())
         };
         let (first, ..) = of(0);
         for ino in 1..5 * FILES_KEPT as u64 {
@@ -150,6 +141,17 @@ mod tests {
         let (number, is_new, kept) = of(1);
         assert!(is_new && number > 5 * FILES_KEPT as u32 && kept <= 2 * FILES_KEPT, "{number} {kept}");
         numbers.last = u32::MAX;
-        assert!(numbers.of((2, 7, 0), b"/file").is_none(), "numbers do not begin anew");
+        assert!(numbers.of(((2, 7, 0), None)).is_none(), "numbers do not begin anew");
+    }
+
+    #[test]
+    fn a_file_has_a_number_for_each_of_its_names() {
+        let mut numbers = Numbers::default();
+        let mut of = |path: &str| numbers.of(((1, 2, 3), Some(path.as_bytes().into()))).expect("numbers are left");
+        let (first, path, _) = of("/tmp/a");
+        let (second, ..) = of("/tmp/b");
+        let (again, same, is_new) = of("/tmp/a");
+        assert!(first != second && first == again && !is_new);
+        assert!(path.zip(same).is_some_and(|(path, same)| Arc::ptr_eq(&path, &same)), "one in memory");
     }
 }

@@ -26,6 +26,7 @@ use crate::bpf::{Event, FaultSlot, MapEvent, OffCpu, Special, TaskEvent, TaskOp}
 use crate::details::FaultDetail;
 use crate::perf::PerfFault;
 use crate::stacks::{End, StackIds};
+use crate::watcher::{Closing, monotonic_ns};
 
 pub use actions::MapAction;
 use actions::{Row, makes_mapping};
@@ -37,6 +38,31 @@ use living::Living;
 
 /// Slots that are taken apart into columns at a time: 16 KiB, which stay in the first-level cache from column to column.
 const BLOCK_SLOTS: usize = 512;
+/// What the kernel counted of tasks, together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EndedTasks {
+    /// How many.
+    pub tasks: u64,
+    /// Minor and major faults.
+    pub faults: (u64, u64),
+    /// User and system time until they began to end, ns.
+    pub cpu_ns: (u64, u64),
+    /// The kernel wrote a core of one.
+    pub dumped_core: bool,
+}
+
+/// In the status of a task: the kernel wrote its core.
+const CORE_DUMPED: i32 = 0x80;
+
+impl EndedTasks {
+    fn add(&mut self, faults: (u64, u64), cpu_ns: (u64, u64), status: Option<i32>) {
+        self.tasks += 1;
+        self.dumped_core |= status.is_some_and(|status| status & CORE_DUMPED != 0 && status & 0x7f != 0);
+        self.faults = (self.faults.0 + faults.0, self.faults.1 + faults.1);
+        self.cpu_ns = (self.cpu_ns.0 + cpu_ns.0, self.cpu_ns.1 + cpu_ns.1);
+    }
+}
+
 /// State between batches: names of files, ids of mappings, faults per task.
 #[derive(Debug, Default)]
 pub struct Feed {
@@ -47,10 +73,14 @@ pub struct Feed {
     recorded_faults: HashMap<u32, u64>,
     details: DetailFeed,
     living: Living,
+    ended: Option<EndedTasks>,
+    execs: u64,
     /// When the first task began to execute the command, CLOCK_MONOTONIC ns.
     pub first_exec_ns: Option<i64>,
     /// When the first task ended.
     pub first_exit_ns: Option<i64>,
+    /// When the last one that was seen to end did.
+    pub last_exit_ns: Option<i64>,
     record_tasks: bool,
     record_maps: bool,
     /// perf reports memory areas and not calls: the address that a call asked for is not known.
@@ -173,6 +203,13 @@ impl Feed {
                 _ => {}
             }
         }
+        self.execs += u64::from(event.op == TaskOp::Exec);
+        if event.op == TaskOp::Exit {
+            self.last_exit_ns = self.last_exit_ns.max(Some(ts));
+            if let Some((faults, cpu_ns)) = event.faults.zip(event.cpu_ns) {
+                self.ended.get_or_insert_default().add(faults, cpu_ns, event.exit_code);
+            }
+        }
         self.living.note(event);
         if !self.record_tasks || (self.at_gate && self.first_exec_ns.is_none()) {
             return;
@@ -200,7 +237,7 @@ impl Feed {
             parent_task_id: event.parent_task_id,
             mm_id: event.mm_id,
             comm: Some(&comm),
-            exe: event.path_id.and_then(|id| self.files.get(id)).map(|file| &*file.path),
+            exe: event.path_id.and_then(|id| self.files.get(id)).and_then(|file| file.path.as_deref()),
             build_id: None,
             cgroup_id: event.cgroup_id,
             exit_code: event.exit_code.filter(|_| exit),
@@ -220,21 +257,60 @@ impl Feed {
         !self.at_gate || task.task_id != 1 || self.first_exec_ns.is_some()
     }
 
+    /// Calls that the kernel counts as reads, and as writes; none unless all of these are recorded.
+    pub fn transfers(&self) -> Option<[u64; 2]> {
+        let all = self.calls.as_ref().is_some_and(CallFeed::has_all_transfers);
+        if all { Some(self.waiting_calls.transfers()) } else { None }
+    }
+
+    /// Programs that were executed.
+    pub fn execs(&self) -> u64 {
+        self.execs
+    }
+
+    /// What the kernel counted of the tasks that have ended; none where the observer does not say.
+    pub fn ended(&self) -> Option<EndedTasks> {
+        self.ended
+    }
+
     /// The process that forked the task, as far as it lives.
     pub fn parent_of(&self, task: &TaskEvent) -> Option<u32> {
         self.living.process_of(task.parent_task_id?)
     }
 
-    /// Writes what the tasks that live have used so far.
-    pub fn note_living(&self, now_ns: i64, writer: &mut RecordingWriter) {
-        if self.record_tasks {
-            self.living.write(now_ns, &self.recorded_faults, writer);
+    /// Writes what the tasks that live have used so far; `ends_were_lost` says that ends of tasks may not have been seen. Says in the
+    /// manifest of how many that could not be read.
+    pub fn note_living(&self, ends_were_lost: bool, closing: &mut Closing<'_>) {
+        if !self.record_tasks {
+            return;
         }
+        // Behind the last forks that were seen.
+        let unread = self.living.write(monotonic_ns(), &self.recorded_faults, ends_were_lost, closing.writer);
+        if unread > 0 {
+            closing.note("alive_without_accounts", unread);
+            closing.note("alive_without_accounts_because", living::WHY_UNREAD);
+        }
+    }
+
+    /// The processes that live, each with its name and the number of its tasks: their ends were not seen, though they may have ended
+    /// since. If ends were lost, those that still go on.
+    pub fn living_processes(&self, ends_were_lost: bool) -> Vec<(u32, String, usize)> {
+        self.living.processes(ends_were_lost)
+    }
+
+    /// Whether every task was seen to end.
+    pub fn has_seen_all_end(&self) -> bool {
+        self.living.is_empty()
+    }
+
+    /// Whether a task lives.
+    pub fn is_alive(&self) -> bool {
+        self.living.any_goes_on()
     }
 
     fn map(&mut self, event: &MapEvent, writer: &mut RecordingWriter, actions: &mut Vec<MapAction>) {
         let path: Option<&[u8]> = match (event.path_id, event.special) {
-            (Some(id), _) => self.files.get(id).map(|file| &*file.path),
+            (Some(id), _) => self.files.get(id).and_then(|file| file.path.as_deref()),
             (None, Special::Stack) => Some(b"[stack]"),
             (None, Special::Heap) => Some(b"[heap]"),
             (None, Special::Vdso) => Some(b"[vdso]"),

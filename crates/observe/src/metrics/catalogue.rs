@@ -18,7 +18,7 @@ const MANY_FILES: usize = 64;
 const AS_ROOT: Option<&str> = Some("run pagelab as root");
 
 pub(super) const fn spec(name: &'static str, prefix: &'static str, parse: Parser, missing: &'static str) -> Spec {
-    Spec { name, prefix, parse, base_ns: EVERY_SAMPLE, holds_lock: false, missing, fix: None }
+    Spec { name, prefix, parse, base_ns: EVERY_SAMPLE, holds_lock: false, walks: false, missing, fix: None }
 }
 
 const fn psi(name: &'static str, prefix: &'static str) -> Spec {
@@ -116,6 +116,7 @@ const TARGET_SMAPS: Spec = Spec {
     base_ns: EACH_SECOND,
     // All page tables are walked under the map lock, for which mmap and munmap of the target wait.
     holds_lock: true,
+    walks: true,
     fix: AS_ROOT,
     ..spec(
         "/proc/<pid>/smaps_rollup",
@@ -213,7 +214,7 @@ pub(super) fn target(root: &Path, pid: u32) -> Opened {
         }
     };
     let mut add = |spec: Spec, opened_file: Result<SampledFile, Errno>| match opened_file {
-        Ok(file) => opened.sources.push(Source::of_target(spec, Members::new(&spec, pid, file))),
+        Ok(file) => opened.sources.push(Source::of_target(spec, Members::new(&spec, pid, file, &dir, &path))),
         Err(error) => {
             let file = spec.name.rsplit('/').next().unwrap_or_default();
             opened.refuse(spec, &path.join(file).display().to_string(), error);

@@ -15,12 +15,17 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pagelab_residency::{LONGEST_HOLD_NS, Walk};
 use rustix::io::Errno;
 
 use super::Facts;
 use super::file::{SampledFile, Text};
 use super::series::{Collector, SourceSeries, Store};
 use super::source::{CpuClock, Parser, Spec, Tag, refusal};
+
+/// What reads the page tables of large processes, too.
+const ASK_FOR_WALKS: &str =
+    "--observe default,metrics:smaps reads it all the same, regions reads page sizes in small steps";
 
 /// At most this many processes are added up.
 pub(super) const MAX_MEMBERS: usize = 4096;
@@ -74,6 +79,10 @@ struct Member {
     gone: bool,
     /// No directory is held that stands for this very process.
     by_path: bool,
+    /// Tells beforehand how long a walk through its page tables would hold it; for files that need one.
+    status: Option<SampledFile>,
+    /// The walk that it was spared.
+    spared: Option<Walk>,
 }
 
 /// Who counts a process that has ended.
@@ -101,6 +110,9 @@ pub(super) struct Members {
     prefix: &'static str,
     parse: Parser,
     holds_lock: bool,
+    walks: bool,
+    /// Processes with many pages are walked, too.
+    walks_all: bool,
     list: Vec<Member>,
     fields: Vec<Field>,
     store: Store,
@@ -111,13 +123,16 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn new(spec: &Spec, first: u32, file: SampledFile) -> Self {
+    /// `dir` and `path` are the directory of the first process.
+    pub(super) fn new(spec: &Spec, first: u32, file: SampledFile, dir: &Arc<OwnedFd>, path: &Path) -> Self {
         let name = spec.name.rsplit('/').next().unwrap_or_default();
         let mut members = Self {
             name,
             prefix: spec.prefix,
             parse: spec.parse,
             holds_lock: spec.holds_lock,
+            walks: spec.walks,
+            walks_all: false,
             list: Vec::new(),
             fields: Vec::new(),
             store: Store::default(),
@@ -125,13 +140,25 @@ impl Members {
             next: 0,
             too_many: false,
         };
-        members.push(first, None, file, false);
+        members.push(first, None, file, Some(dir), path);
         members
     }
 
-    fn push(&mut self, pid: u32, parent: Option<u32>, file: SampledFile, by_path: bool) {
+    /// From now on processes with many pages are walked, too: the user asked for it.
+    pub(super) fn walk_all(&mut self) {
+        self.walks_all = true;
+    }
+
+    fn push(&mut self, pid: u32, parent: Option<u32>, file: SampledFile, dir: Option<&Arc<OwnedFd>>, path: &Path) {
         let (values, parent_then) = (Vec::new(), Vec::new());
-        self.list.push(Member { pid, parent, file, values, parent_then, gone: false, by_path });
+        let status = if self.walks { file_of(dir, path, "status").ok() } else { None };
+        let by_path = dir.is_none();
+        self.list.push(Member { pid, parent, file, values, parent_then, gone: false, by_path, status, spared: None });
+    }
+
+    /// What brings the values of a process that was left alone.
+    pub(super) fn fix(&self) -> Option<&'static str> {
+        self.list.iter().any(|member| member.spared.is_some()).then_some(ASK_FOR_WALKS)
     }
 
     /// Adds a process. `dir` is its directory of `/proc`; without, the path is opened each time. One that has ended
@@ -144,13 +171,9 @@ impl Members {
             self.too_many = true;
             return;
         }
-        let file = match dir {
-            Some(dir) => SampledFile::reopened_in(dir, path, self.name),
-            None => SampledFile::reopened(&path.join(OsStr::new(self.name))),
-        };
         // A file that may not be read says so when the first process is opened; others add nothing to that.
-        if let Ok(file) = file {
-            self.push(pid, parent, file, dir.is_none());
+        if let Ok(file) = file_of(dir, path, self.name) {
+            self.push(pid, parent, file, dir, path);
         }
     }
 
@@ -210,6 +233,9 @@ impl Members {
     }
 
     fn read_one(&mut self, at: usize, facts: &Facts, text: &mut Text, out: &mut Collector<'_>) {
+        if self.spare(at, text) {
+            return;
+        }
         let Some(member) = self.list.get(at).filter(|member| !member.gone) else { return };
         let parent_then = self.values_of(member.parent).map(<[f64]>::to_vec).unwrap_or_default();
         let read = member.file.read(text);
@@ -228,6 +254,31 @@ impl Members {
             }
             Err(error) => _ = out.trouble.get_or_insert_with(|| refusal(&path(), error)),
         }
+    }
+
+    /// Whether a process is left alone, because a walk through its page tables would hold it for long.
+    fn spare(&mut self, at: usize, text: &mut Text) -> bool {
+        if self.walks_all {
+            return false;
+        }
+        let Some(member) = self.list.get_mut(at).filter(|member| !member.gone) else { return false };
+        let Some(status) = &member.status else { return false };
+        // A process that cannot be asked has ended, which its own file says as well.
+        let walk = status.read(text).ok().and_then(|()| Walk::of_status(&String::from_utf8_lossy(text.bytes())));
+        member.spared = walk.filter(|walk| !walk.is_short());
+        if member.spared.is_some() {
+            member.values.clear();
+        }
+        member.spared.is_some()
+    }
+
+    fn spared_words(&self, pid: u32, walk: Walk) -> String {
+        let (pages, held_ms, most_ms) = (walk.pages, walk.held_ns() as f64 / 1e6, LONGEST_HOLD_NS as f64 / 1e6);
+        format!(
+            "{} is not read: process {pid} has {pages} pages of 4 KiB, and would be kept from mapping memory for up to {held_ms:.1} ms \
+             each time, needed: at most {most_ms} ms",
+            self.name
+        )
     }
 
     /// The values in `text`, by field; fields that are new are noted.
@@ -361,6 +412,13 @@ impl Members {
     }
 
     fn hand_out(&self, out: &mut Collector<'_>) {
+        let spared =
+            self.list.iter().filter(|member| !member.gone).find_map(|member| Some((member.pid, member.spared?)));
+        if let Some((pid, walk)) = spared {
+            // A sum that lacks one of them is none.
+            out.trouble.get_or_insert_with(|| self.spared_words(pid, walk));
+            return;
+        }
         for (at, field) in self.fields.iter().enumerate() {
             // An ended process holds nothing any more, but its use counts until somebody has taken it over.
             let counts = |member: &&Member| !member.gone || !matches!(field.sum, Sum::Level | Sum::Peak);
@@ -381,6 +439,14 @@ impl Members {
                 self.list.iter().filter(|member| !member.gone && !member.values.is_empty()).count() as f64,
             );
         }
+    }
+}
+
+/// The file of a process: by its directory, or, where none is held, by its path.
+fn file_of(dir: Option<&Arc<OwnedFd>>, path: &Path, name: &str) -> Result<SampledFile, Errno> {
+    match dir {
+        Some(dir) => SampledFile::reopened_in(dir, path, name),
+        None => SampledFile::reopened(&path.join(OsStr::new(name))),
     }
 }
 

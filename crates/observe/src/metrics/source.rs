@@ -46,6 +46,8 @@ pub(super) struct Spec {
     pub(super) base_ns: u64,
     /// True when the kernel holds locks that others wait for while it writes the text.
     pub(super) holds_lock: bool,
+    /// True when the kernel walks the page tables of a process for it: a process with many pages is then left alone.
+    pub(super) walks: bool,
     /// Why it may be missing, and what mends it.
     pub(super) missing: &'static str,
     pub(super) fix: Option<&'static str>,
@@ -113,6 +115,8 @@ pub(super) struct Reading {
     pub(super) values: usize,
     /// Something to report, the first time only.
     pub(super) trouble: Option<String>,
+    /// Its remedy, where there is one.
+    pub(super) fix: Option<&'static str>,
 }
 
 /// The state that all sources share while a sample is taken.
@@ -189,7 +193,8 @@ impl Source {
         self.rhythm.done(now, cpu, self.spec.holds_lock);
         let trouble = trouble.filter(|_| !self.reported);
         self.reported |= trouble.is_some();
-        Reading { rows, values, trouble }
+        let fix = self.members.as_ref().and_then(Members::fix);
+        Reading { rows, values, trouble, fix }
     }
 }
 

@@ -47,13 +47,15 @@ use crate::bpf::CallInfo;
 use crate::cpu::{Frequency, Sample, Unwinding};
 use crate::process;
 use crate::streams::Stream;
+use crate::syscalls::OTHER;
 
 use calls::{Fate, Pairing, Purpose};
+use pagelab_vocab::remedies::{self, Place};
 use records::Item;
 use rings::{How, Kind, Rings};
 use tracepoints::CallTracepoints;
 use tree::Tree;
-pub use tree::{PerfBatch, PerfFault, PerfSample};
+pub use tree::{PerfBatch, PerfFault, PerfSample, Taken};
 pub use watcher::{PerfWatcher, not_by_perf};
 
 /// What is to be recorded.
@@ -130,6 +132,7 @@ impl PerfSample {
             user_cut: false,
             copy_cut: tick.copy.len() >= rings::STACK_COPY_BYTES as usize,
             copy_failed: false,
+            is_32_bit: false,
             place: None,
             no_room: false,
             returned_from: None,
@@ -146,7 +149,7 @@ impl PerfObserver {
     pub fn open(mut options: PerfOptions) -> Result<Self, String> {
         // Its records do not say which kind of program called; mappings show which programs have other numbers.
         if let Some(calls) = &mut options.calls {
-            calls.retain(|info| info.nr < i386::NUMBERS_FROM);
+            calls.retain(|info| info.nr < i386::NUMBERS_FROM || info.nr == OTHER);
         }
         let wanted = [options.calls.clone(), options.map_actions.then(actions::wanted)];
         let tracepoints = [0, 1].map(|at| tracepoints_of(wanted[at].as_deref()));
@@ -280,6 +283,16 @@ impl PerfObserver {
         batch
     }
 
+    /// Tasks whose events ended before they did: what they did since is not recorded.
+    pub fn taken(&self) -> &[Taken] {
+        &self.tree.taken
+    }
+
+    /// The streams that its events fill, each by an event of its own.
+    pub(crate) fn event_streams(&self) -> impl Iterator<Item = Stream> {
+        self.rings.iter().filter_map(|rings| rings.kind.stream()).filter(|stream| *stream != Stream::Maps)
+    }
+
     /// The counts, per CPU. A system call is counted once it has returned or is known not to, on the CPU on which it
     /// began.
     pub fn counts(&self) -> Vec<PerfCount> {
@@ -345,14 +358,17 @@ fn paranoid() -> String {
 fn calls_in_words(error: &io::Error) -> String {
     let help = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "needed: kernel.perf_event_paranoid at most 1, or CAP_PERFMON; try: sudo pagelab record --observe syscalls ..."
+            "kernel.perf_event_paranoid at most 1, or CAP_PERFMON; try: sudo pagelab record --observe syscalls ..."
         }
-        Some(libc::EMFILE) => "needed: two descriptors more for every thread and CPU; try: ulimit -n 65536",
-        _ => "needed: a kernel with CONFIG_FTRACE_SYSCALLS; look: ls /sys/kernel/tracing/events/raw_syscalls",
+        errno => remedies::needed(
+            errno,
+            Place::PerfEvent,
+            "a kernel with CONFIG_FTRACE_SYSCALLS; look: ls /sys/kernel/tracing/events/raw_syscalls",
+        ),
     };
     let paranoid = paranoid();
     format!(
-        "tracepoints raw_syscalls:sys_enter and sys_exit: {error}; found kernel.perf_event_paranoid = {paranoid}; {help}"
+        "tracepoints raw_syscalls:sys_enter and sys_exit: {error}; found kernel.perf_event_paranoid = {paranoid}; needed: {help}"
     )
 }
 
@@ -361,13 +377,14 @@ fn in_words(error: &io::Error) -> String {
     let paranoid = paranoid();
     let help = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if paranoid.parse::<i32>().is_ok_and(|level| level > 2) => {
-            "needed: at most 2, or CAP_PERFMON; try: sudo sysctl kernel.perf_event_paranoid=2"
+            "at most 2, or CAP_PERFMON; try: sudo sysctl kernel.perf_event_paranoid=2"
         }
         Some(libc::EACCES | libc::EPERM | libc::ENOSYS) if process::is_filtered() => process::FILTER_NEEDED,
-        Some(libc::EMFILE) => "needed: descriptors for every thread and CPU; try: ulimit -n 65536",
-        _ => {
-            "needed: a kernel with CONFIG_PERF_EVENTS, and processes of this user; look: cat /proc/sys/kernel/perf_event_paranoid"
-        }
+        errno => remedies::needed(
+            errno,
+            Place::PerfEvent,
+            "a kernel with CONFIG_PERF_EVENTS, and processes of this user; look: cat /proc/sys/kernel/perf_event_paranoid",
+        ),
     };
-    format!("perf_event_open: {error}; found kernel.perf_event_paranoid = {paranoid}; {help}")
+    format!("perf_event_open: {error}; found kernel.perf_event_paranoid = {paranoid}; needed: {help}")
 }

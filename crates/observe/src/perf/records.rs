@@ -5,7 +5,7 @@
 //!
 //! Every record but a sample ends with task and time (`sample_id_all` with TID and TIME), so the time of each is known.
 
-use super::calls::{Entry, Purpose};
+use super::calls::{Entry, Purpose, Return};
 use super::tracepoints::Tracepoint;
 
 /// `PERF_RECORD_*`.
@@ -42,7 +42,7 @@ pub(super) enum What {
     /// A system call begins.
     Enter(Entry),
     /// It returns.
-    Return { purpose: Purpose, nr: i64, ret: i64 },
+    Return(Return),
     /// From here on records of system calls are missing, of no task in particular.
     GapBegins(Purpose),
     /// All records since were reported.
@@ -218,7 +218,8 @@ fn call(at: &mut Cursor<'_>, cpu: u32, places: CallLayout) -> Option<What> {
     let id = u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?);
     if id == places.exit.id {
         let Place { nr_at, words_at, .. } = places.exit;
-        return Some(What::Return { purpose, nr: word(nr_at)? as i64, ret: word(words_at)? as i64 });
+        let (nr, ret) = (word(nr_at)? as i64, word(words_at)? as i64);
+        return Some(What::Return(Return { purpose, cpu, nr, ret, args: arguments(at) }));
     }
     let Place { id: enter, nr_at, words_at } = places.enter;
     let (mut args, mut from) = ([0; 6], Cursor(raw.get(words_at..)?));
@@ -226,6 +227,16 @@ fn call(at: &mut Cursor<'_>, cpu: u32, places: CallLayout) -> Option<What> {
         *arg = from.u64()?;
     }
     (id == enter).then_some(What::Enter(Entry { purpose, cpu, nr: word(nr_at)? as i64, args }))
+}
+
+/// The arguments of a call out of the registers that its return was sampled with (`rings::CALL_REGS`); none if they are missing.
+fn arguments(at: &mut Cursor<'_>) -> Option<[u64; 6]> {
+    if at.u64()? == 0 {
+        return None;
+    }
+    let mut next = || at.u64();
+    let (third, second, first, fifth, sixth, fourth) = (next()?, next()?, next()?, next()?, next()?, next()?);
+    Some([first, second, third, fourth, fifth, sixth])
 }
 
 fn tick(at: &mut Cursor<'_>, cpu: u32, stack: bool) -> Option<Tick> {
@@ -299,7 +310,10 @@ mod tests {
         let entry = Entry { purpose, cpu: 1, nr: 17, args: [3, 4, 5, 6, 7, 8] };
         let item = |what| Some(Item { ts: 99, pid: 7, tid: 8, what });
         assert_eq!(of(&[443, 17, 3, 4, 5, 6, 7, 8]), item(What::Enter(entry)));
-        assert_eq!(of(&[442, 0, 17, -4_i64 as u64]), item(What::Return { purpose, nr: 17, ret: -4 }));
+        assert_eq!(
+            of(&[442, 0, 17, -4_i64 as u64]),
+            item(What::Return(Return { purpose, cpu: 1, nr: 17, ret: -4, args: None }))
+        );
         assert_eq!(of(&[443, 17, 3]), None);
         assert_eq!(of(&[1, 17, 3, 4, 5, 6, 7, 8]), None, "another tracepoint");
     }

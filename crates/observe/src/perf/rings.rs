@@ -20,6 +20,8 @@ use crate::streams::Stream;
 pub(super) const STACK_COPY_BYTES: u32 = 8 << 10;
 /// The registers bp, sp and ip of `PERF_SAMPLE_REGS_USER` on x86 (`PERF_REG_X86_BP` and on).
 const REGS_USER: u64 = 0b111 << 6;
+/// The same of a call's arguments: dx, si, di, r8, r9, r10.
+const CALL_REGS: u64 = 0b111 << 3 | 0b111 << 16;
 /// Below this a ring is of no use.
 const RING_BYTES_MIN: usize = 64 << 10;
 /// Records of the tree and samples are few.
@@ -232,7 +234,12 @@ impl OneCpu {
             Kind::Calls(purpose) => {
                 let CallTracepoints { enter, exit } = call_tracepoints(how)?;
                 for tid in tids {
-                    returns.extend(beside(&ring, &at_tracepoint(exit, *tid, cpu, how))?);
+                    let mut at_exit = at_tracepoint(exit, *tid, cpu, how);
+                    if cfg!(target_arch = "x86_64") && purpose == Purpose::Calls {
+                        // Of a call that is refused there is no entry, which has the arguments.
+                        at_exit.sample(SampleFlag::REGS_USER).sample_regs_user(CALL_REGS);
+                    }
+                    returns.extend(beside(&ring, &at_exit)?);
                 }
                 returns.iter().try_for_each(|one| narrow(one, exit))?;
                 narrow(ring.as_counter(), enter)?;
@@ -272,7 +279,7 @@ impl OneCpu {
                         gap(purpose, self.last_ts, item.ts, into);
                     }
                     // Only the entry of a call is counted.
-                    self.received += u64::from(!matches!(item.what, What::Return { .. }));
+                    self.received += u64::from(!matches!(item.what, What::Return(_)));
                     self.last_ts = item.ts;
                     late = item.ts > now_ns;
                     into.push(item);

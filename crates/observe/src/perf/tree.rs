@@ -12,7 +12,7 @@ use pagelab_vocab::abi::MAP_ANONYMOUS;
 
 use super::actions;
 use super::areas::{Area, Areas, Seen};
-use super::calls::{Entry, Open, Pairing, Purpose};
+use super::calls::{Entry, Pairing, Purpose, Slot};
 use super::records::{Item, Mmap, Tick, What};
 use crate::bpf::{Call, Event, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
 use crate::process::{self, MapsLine};
@@ -68,7 +68,7 @@ struct Task {
     pid: u32,
     comm: Vec<u8>,
     /// The system call that it is in, by [`Purpose`].
-    calls: [Option<Open>; 2],
+    calls: [Slot; 2],
 }
 
 /// An exec whose executable is not known yet: it is the first file that is mapped. Mappings before that wait, too.
@@ -87,6 +87,20 @@ struct Space {
     compat: bool,
 }
 
+/// A task whose events ended before it did: the kernel takes them away at the exec of a program that the recording user may not look
+/// into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// When, CLOCK_MONOTONIC, ns.
+    pub ts: u64,
+    /// The process.
+    pub pid: u32,
+    /// Its name: that of the program executed.
+    pub comm: Vec<u8>,
+    /// It is the recorder's own child.
+    pub is_child: bool,
+}
+
 /// The tree of the recorded tasks.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
@@ -100,6 +114,8 @@ pub(super) struct Tree {
     last_path_id: u64,
     /// Entries and returns of system calls, by [`Purpose`].
     pub pairings: [Pairing; 2],
+    /// Tasks whose events are gone.
+    pub taken: Vec<Taken>,
     /// Some address space is of a 32-bit program.
     any_compat: bool,
     last_task_id: u32,
@@ -154,7 +170,7 @@ impl Tree {
         let Item { ts, pid, tid, what } = item;
         match what {
             What::Fork { parent_tid, parent_pid } => self.fork(ts, (pid, tid), (parent_pid, parent_tid), batch),
-            What::Exit => self.exit(ts, tid, batch),
+            What::Exit => self.exit(ts, (pid, tid), batch),
             What::Comm { comm, exec } => {
                 self.meet(ts, pid, tid, exec, batch);
                 if let Some(task) = self.tasks.get_mut(&tid) {
@@ -186,12 +202,12 @@ impl Tree {
                 self.meet(ts, pid, tid, false, batch);
                 self.entered(ts, tid, &entry, batch);
             }
-            What::Return { purpose, nr, ret } => {
+            What::Return(ended) => {
                 let Some((_, mm_id)) = self.ids_of(tid) else { return };
                 let Some(task) = self.tasks.get_mut(&tid) else { return };
-                let at = purpose as usize;
-                let call = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), nr, ret);
-                self.called(purpose, mm_id, call, batch);
+                let at = ended.purpose as usize;
+                let calls = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), &ended);
+                calls.into_iter().for_each(|call| self.called(ended.purpose, mm_id, call, batch));
             }
             What::GapBegins(purpose) => {
                 let pairing = &mut self.pairings[purpose as usize];
@@ -206,8 +222,11 @@ impl Tree {
         let Some((_, mm_id)) = self.ids_of(tid) else { return };
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         if self.any_compat && self.spaces.get(&mm_id).is_some_and(|space| space.compat) {
+            let at = entry.purpose as usize;
             if entry.purpose == Purpose::Calls {
-                self.pairings[entry.purpose as usize].lose(entry.cpu);
+                self.pairings[at].lose(&mut task.calls[at], entry.cpu);
+            } else {
+                task.calls[at] = Slot::NEW;
             }
             return;
         }
@@ -261,7 +280,7 @@ impl Tree {
 
     fn add(&mut self, pid: u32, tid: u32, mm_id: u32, comm: Vec<u8>) {
         self.last_task_id += 1;
-        let task = Task { task_id: self.last_task_id, pid, comm, calls: [None; 2] };
+        let task = Task { task_id: self.last_task_id, pid, comm, calls: [Slot::NEW; 2] };
         let left = self.tasks.begin(tid, Some(mm_id), task);
         self.forget(left);
     }
@@ -309,12 +328,16 @@ impl Tree {
         }
     }
 
-    fn exit(&mut self, ts: u64, tid: u32, batch: &mut PerfBatch) {
+    /// Takes the end of a task's events. It is the task's own end unless the task goes on.
+    fn exit(&mut self, ts: u64, (pid, tid): (u32, u32), batch: &mut PerfBatch) {
         self.exec_with(tid, None, batch);
-        if !self.tasks.contains(&tid) {
-            return;
+        let Some(task) = self.tasks.get(&tid) else { return };
+        if process::goes_on(pid, tid) {
+            let is_child = self.child == Some(tid);
+            self.taken.push(Taken { ts, pid, comm: task.comm.clone(), is_child });
+        } else {
+            self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
         }
-        self.task_event(ts, tid, TaskOp::Exit, None, None, batch);
         if let Some((mut task, left)) = self.tasks.end(&tid) {
             // A mapping call in which its task ended did nothing that outlives it.
             let pairing = &mut self.pairings[Purpose::Calls as usize];
@@ -433,7 +456,7 @@ impl Tree {
             batch.events.push(Event::Path(PathEvent {
                 ts,
                 path_id,
-                path,
+                path: Some(path),
                 truncated: false,
                 dev,
                 ino,

@@ -4,10 +4,10 @@
 use pagelab_recording::RecordingWriter;
 use pagelab_recording::tables::SyscallsRow;
 
-use super::{PerfBatch, PerfObserver, PerfOptions, PerfTarget};
+use super::{PerfBatch, PerfCount, PerfObserver, PerfOptions, PerfTarget};
 use crate::feed::{CallFeed, Feed};
 use crate::streams::Stream;
-use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher, monotonic_ns};
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher};
 
 /// The observer, with the state that turns its events into rows.
 pub struct PerfWatcher {
@@ -110,6 +110,11 @@ impl Watcher for PerfWatcher {
             lost: one.lost,
             filtered: 0,
         }));
+        // How many events each would have had is not known: at least one.
+        let taken = self.observer.taken().len() as u64;
+        for stream in self.observer.event_streams().filter(|_| taken > 0) {
+            counts.push(Count { stream: stream.name(), cpu: None, seen: taken, lost: taken, filtered: 0 });
+        }
     }
 
     fn shed(&mut self, stream: Stream) -> bool {
@@ -122,7 +127,8 @@ impl Watcher for PerfWatcher {
 
     fn finish(&mut self, closing: &mut Closing<'_>) {
         self.feed.waiting_calls(closing.writer.table::<SyscallsRow<'_>>());
-        // Behind the last forks that were seen.
-        self.feed.note_living(monotonic_ns(), closing.writer);
+        let of_tasks = |count: &PerfCount| count.stream.is_none() && count.lost > 0;
+        let ends_were_lost = !self.observer.taken().is_empty() || self.observer.counts().iter().any(of_tasks);
+        self.feed.note_living(ends_were_lost, closing);
     }
 }

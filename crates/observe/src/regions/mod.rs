@@ -11,6 +11,13 @@
 //! free of both: otherwise a first look that was dear (at the copy of a large parent before it calls exec, or with cold
 //! caches on a busy machine) takes the only chance to see a program that lives for a second.
 //!
+//! # What it holds up
+//!
+//! Page tables are scanned in steps of at most a quarter of a millisecond, with a rest after each: meanwhile the process can map and
+//! unmap nothing. What a mapping asked for (its flags) is in smaps, which cannot be read in steps: of a process with more pages than
+//! are walked in 0.75 ms (45 MiB of small ones) the flags come from a walk over its areas alone (`vma_flags`), and without BPF they
+//! stay unknown.
+//!
 //! Sizes come from the page tables (PAGEMAP_SCAN). Where the kernel has no such request they come from the sums in
 //! smaps, which know nothing of DAX.
 
@@ -20,8 +27,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagelab_residency::maps::Areas;
 use pagelab_residency::{Glance, Glancer, HUGE_1G_BYTES, HUGE_2M_BYTES, Reason, Source as Pages};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::vma_flags::VmaWalk;
 
 /// Pause after a look, as a multiple of its cost.
 const REST: u32 = 200;
@@ -164,6 +174,14 @@ impl Regions {
     /// # Errors
     /// The reason in words if this host has no source.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(false)
+    }
+
+    /// As [`Self::start`]; with `walks_all` smaps is read of every process, however long that keeps it from mapping memory.
+    ///
+    /// # Errors
+    /// As of [`Self::start`].
+    pub fn start_with(walks_all: bool) -> Result<Self, String> {
         let source = match Glancer::new(Path::new("/"))?.source() {
             Pages::PagemapScan => Source::PagemapScan,
             Pages::Smaps { why } => Source::Smaps(why.clone()),
@@ -172,7 +190,7 @@ impl Regions {
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("pagelab-regions".to_owned())
-            .spawn(move || watch(&own))
+            .spawn(move || watch(&own, walks_all))
             .map_err(|error| format!("starting a thread: {error}"))?;
         Ok(Self { shared, source, thread: Some(thread) })
     }
@@ -259,9 +277,12 @@ fn monotonic_ns() -> u64 {
 }
 
 /// The thread: looks at whoever has waited longest, and rests.
-fn watch(shared: &Shared) {
+fn watch(shared: &Shared, walks_all: bool) {
     // It said what it looks at before the thread was started.
-    let Ok(mut glancer) = Glancer::new(Path::new("/")) else { return };
+    let Ok(glancer) = Glancer::new(Path::new("/")) else { return };
+    let areas = VmaWalk::load().map_err(|error| tracing::info!("flags of large processes are not recorded: {error}"));
+    let areas = areas.ok().map(|walk| Box::new(walk) as Box<dyn Areas>);
+    let mut glancer = glancer.with_areas(areas).walking_all(walks_all);
     let (begun, mut rest) = (Instant::now(), Duration::ZERO);
     while let Some((mm_id, pid)) = next_after(shared, begun, rest) {
         let begun_ns = thread_cpu_ns();
@@ -323,7 +344,9 @@ fn add_rows(glance: &Glance, found: &mut Vec<Region>) {
     let base_page_bytes = rustix::param::page_size() as u64;
     let reason = glance.reason.as_ref().map(Reason::word);
     let mut push = |page_size_bytes, bytes, reason| {
-        let path = (!vma.path.is_empty()).then(|| vma.path.clone());
+        // As calls and mappings call it: what was deleted keeps its name, and a memfd always has these words behind it.
+        let path = vma.path.strip_suffix(b" (deleted)".as_slice()).unwrap_or(&vma.path);
+        let path = Some(path.to_vec()).filter(|path| !path.is_empty());
         let asked = asked.map(pagelab_residency::Asked::word);
         found.push(Region { start: vma.start, end: vma.end, path, page_size_bytes, bytes, asked, reason });
     };

@@ -7,10 +7,12 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use object::{ReadCache, ReadCacheOps, ReadRef};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
+
+use crate::process::living_tasks;
 
 /// The result of `work`; none if it panics, as parsers may on unforeseen files.
 pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> T) -> Option<T> {
@@ -31,35 +33,119 @@ fn at_path(root: &Path, path: &Path) -> Option<File> {
 }
 
 /// The kernel's mapping at that place, whatever its name is.
-fn at_mapping(pid: u32, range: &Range<u64>) -> Option<File> {
-    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
+fn at_mapping(task: u32, range: &Range<u64>) -> Option<File> {
+    let path = format!("/proc/{task}/map_files/{:x}-{:x}", range.start, range.end);
     rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok().map(File::from)
 }
 
-/// Opens a mapped file to be read: by its path as the process sees it, through the mapping itself, by its path here. It must
-/// be a regular file with that inode. Nothing else is opened even for a moment: a fifo would block, a device may do anything.
-pub(super) fn open_mapped(pid: u32, range: &Range<u64>, path: &Path, ino: u64) -> Option<File> {
-    let process_root = format!("/proc/{pid}/root");
-    let found = [at_path(Path::new(&process_root), path), at_mapping(pid, range), at_path(Path::new("/"), path)];
+/// Who may have written a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    /// Only those who can do anything to the recorder anyway.
+    Trusted,
+    /// Others, in a mount namespace of that number: the recorder's own, or a container's.
+    Namespace(u64),
+    /// Others; the process has ended.
+    Unknown,
+}
+
+impl Origin {
+    /// It is the recorder's own mount namespace.
+    pub(super) fn is_at_home(self) -> bool {
+        match self {
+            Self::Trusted => true,
+            Self::Namespace(number) => namespace("self", "mnt") == Some(number),
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// A mapped file, to be read.
+pub(super) struct Opened {
+    pub file: File,
+    pub origin: Origin,
+}
+
+/// Opens a mapped file to be read: by its path as a living task of the process sees it, through the mapping itself, by its
+/// path here. It must be a regular file with that inode. Nothing else is opened even for a moment: a fifo would block, a
+/// device may do anything.
+pub(super) fn open_mapped(pid: u32, range: &Range<u64>, path: &Path, ino: u64) -> Option<Opened> {
     // On file systems that hand out devices of their own (btrfs, overlayfs) only the inode can be compared.
     let is_mapped = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == ino);
-    let held = found.into_iter().flatten().find(is_mapped)?;
-    std::fs::OpenOptions::new()
+    let by_task = living_tasks(pid).flat_map(|task| {
+        let process_root = format!("/proc/{task}/root");
+        [at_path(Path::new(&process_root), path), at_mapping(task, range)]
+    });
+    let by_path = std::iter::once_with(|| at_path(Path::new("/"), path));
+    let held = by_task.chain(by_path).flatten().find(is_mapped)?;
+    let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(format!("/proc/self/fd/{}", held.as_raw_fd()))
-        .ok()
+        .ok()?;
+    let origin = origin(&file, pid);
+    Some(Opened { file, origin })
 }
 
-/// Whether only root, or the recorder's own user, can change a file; or it is the recorder's own program, whose code runs anyway.
+/// The inode of the first user namespace (`PROC_USER_INIT_INO`): in any other uid 0 is somebody else.
+const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// The number of a namespace of a process: `mnt` or `user`.
+fn namespace(process: &str, kind: &str) -> Option<u64> {
+    std::fs::metadata(format!("/proc/{process}/ns/{kind}")).ok().map(|meta| meta.ino())
+}
+
+/// Who may have written a file that a process has mapped. Of a process that has ended nobody can say where it lived.
+fn origin(file: &File, pid: u32) -> Origin {
+    let lives_in = |task: u32| Some((task, namespace(&task.to_string(), "mnt")?));
+    let Some((task, mounts)) = living_tasks(pid).find_map(lives_in) else { return Origin::Unknown };
+    let is_at_home =
+        namespace("self", "mnt") == Some(mounts) && namespace(&task.to_string(), "user") == Some(FIRST_USER_NAMESPACE);
+    if is_at_home && is_trusted(file) { Origin::Trusted } else { Origin::Namespace(mounts) }
+}
+
+/// Whether only root, or the recorder's own user, can have written a file; or it is the recorder's own program.
+///
+/// Its owner does not say: root of a container has uid 0, too. It must lie on a mount of the recorder's own mount namespace, in the
+/// first user namespace, below folders that only root or the recorder's own user can change, as the file itself.
 pub(super) fn is_trusted(file: &File) -> bool {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let is_first = namespace("self", "user") == Some(FIRST_USER_NAMESPACE);
+    is_first && path.is_ok_and(|path| is_reached_safely(file, &path)) || is_own_program(file)
+}
+
+/// Whether a path leads to the file, on the mount that the file was opened on, and only root or the recorder's own user can change that,
+/// or the file.
+fn is_reached_safely(file: &File, path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    let is_own_program = |meta: &Metadata| {
-        std::fs::metadata("/proc/self/exe")
-            .is_ok_and(|program| (program.dev(), program.ino()) == (meta.dev(), meta.ino()))
-    };
     let is_safe = |meta: &Metadata| (meta.uid() == 0 || meta.uid() == own) && meta.mode() & 0o022 == 0;
-    file.metadata().is_ok_and(|meta| is_safe(&meta) || is_own_program(&meta))
+    let (Ok(mut at), Ok(path)) = (File::open("/"), path.strip_prefix("/")) else { return false };
+    for name in path.components() {
+        let (Component::Normal(name), true) = (name, at.metadata().is_ok_and(|folder| is_safe(&folder))) else {
+            return false;
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(next) = rustix::fs::openat(&at, name, flags, Mode::empty()) else { return false };
+        at = File::from(next);
+    }
+    let is_same = identity(&at).is_some_and(|found| Some(found) == identity(file));
+    is_same && at.metadata().is_ok_and(|meta| meta.is_file() && is_safe(&meta))
+}
+
+/// Mount, device and inode. The same file that a container sees is on another mount.
+fn identity(file: &File) -> Option<(u64, u32, u32, u64)> {
+    let wanted = StatxFlags::MNT_ID | StatxFlags::INO;
+    let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, wanted).ok()?;
+    if found.stx_mask & wanted.bits() != wanted.bits() {
+        return None;
+    }
+    Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
+}
+
+/// Whether it is the recorder's own program, whose code runs anyway.
+fn is_own_program(file: &File) -> bool {
+    let (Ok(meta), Ok(program)) = (file.metadata(), std::fs::metadata("/proc/self/exe")) else { return false };
+    (program.dev(), program.ino()) == (meta.dev(), meta.ino())
 }
 
 /// A file that is read up to a limit of bytes, whatever its headers claim.
@@ -68,8 +154,8 @@ pub(super) struct Bounded<'a, R: ReadCacheOps> {
     left: &'a Cell<u64>,
 }
 
-/// Bytes of a string that are read at a time.
-const STRING_BYTES: u64 = 256;
+/// Bytes that a string counts for: it is short, but finding it takes two system calls.
+const STRING_BYTES: u64 = 4096;
 
 impl<'a, R: ReadCacheOps> Bounded<'a, R> {
     /// Reads from `cache` until `left` is used up.
@@ -119,7 +205,7 @@ impl<'a, R: ReadCacheOps> ReadRef<'a> for Bounded<'a, R> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -138,6 +224,43 @@ mod tests {
         assert!(!open(&fifo, ino(&fifo)));
         let own_fd = format!("/proc/self/fd/{}", File::open(&file).expect("it is there").as_raw_fd());
         assert!(!open(Path::new(&own_fd), ino(&file)));
+    }
+
+    #[test]
+    fn a_file_is_trusted_by_the_folders_above_it_and_by_where_its_process_lives() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // Below a folder that everybody may write to, whoever owns what is in it.
+        let shared = tempfile::tempdir_in("/tmp").expect("a directory");
+        let own = tempfile::tempdir_in("/usr/lib").expect("root's");
+        let origin_of = |folder: &Path, pid: u32| {
+            let path = folder.join("file");
+            std::fs::write(&path, "x").expect("the directory is ours");
+            origin(&File::open(&path).expect("ours"), pid)
+        };
+        let here = Origin::Namespace(namespace("self", "mnt").expect("/proc"));
+        assert_eq!(origin_of(own.path(), std::process::id()), Origin::Trusted);
+        assert_eq!(origin_of(shared.path(), std::process::id()), here);
+        let mut apart = std::process::Command::new("unshare").args(["-m", "sleep", "60"]).spawn().expect("util-linux");
+        let mut found = here;
+        for _ in 0..500 {
+            found = origin_of(own.path(), apart.id());
+            if !matches!(found, Origin::Trusted) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        apart.kill().expect("ours");
+        apart.wait().expect("ours");
+        assert!(matches!(found, Origin::Namespace(_)) && found != here, "uid 0 of a container: {found:?}");
+        assert_eq!(origin_of(own.path(), apart.id()), Origin::Unknown, "it has ended");
+        let path = own.path().join("link");
+        symlink(own.path().join("file"), &path).expect("ours");
+        let file = File::open(&path).expect("ours");
+        assert!(is_trusted(&file) && !is_reached_safely(&file, &path), "links are not followed");
+        std::fs::set_permissions(own.path(), std::fs::Permissions::from_mode(0o1777)).expect("ours");
+        assert!(!is_trusted(&file), "others may put another file there");
     }
 
     #[test]

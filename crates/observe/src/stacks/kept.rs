@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 /// Memory that results may take: they are forgotten by halves, those that were not met since the half before was full.
 const BYTES_MAX: usize = 2 << 20;
+/// Words of one result; a stack that was made from more is unwound anew each time.
+const WORDS_MAX: usize = 4096;
 /// What a result takes beside its words: its place in the table, of which a part is free.
 const RESULT_BYTES: usize = 160;
 
@@ -65,6 +67,9 @@ impl Results {
 
     /// Keeps a result in the place of the one before.
     pub(super) fn keep(&mut self, place: Place, read: &[(u32, u64)], stack_id: u64) {
+        if read.len() > WORDS_MAX {
+            return;
+        }
         self.old.remove(&place);
         self.put(place, Kept { read: read.into(), stack_id });
     }

@@ -6,12 +6,14 @@
 //! each frame became, which may be several (functions that the compiler inlined) and which has another id, because a
 //! frame's id is a hash of its content.
 //!
-//! Unwinding is framehop's: by `.eh_frame` or `.debug_frame` where a module has them, else by frame pointers. Symbols are
-//! blazesym's: symbol tables and debug information, also from `/usr/lib/debug`.
+//! Unwinding is by `.eh_frame` or `.debug_frame`, read by gimli, where a module has them, else by frame pointers. Names are those of
+//! symbol tables and debug information ([`names`]), of files in which runtimes name code that they make ([`jit`]), and of `/proc/kallsyms`.
 
+mod budget;
 mod cfi;
 mod frame;
 mod hostile;
+mod image;
 mod jit;
 mod kallsyms;
 mod kept;
@@ -19,7 +21,10 @@ mod kernel;
 mod mapped;
 mod modules;
 mod namer;
+mod names;
+mod patience;
 mod places;
+mod roots;
 pub(crate) mod rows;
 mod section;
 mod spaces;
@@ -33,7 +38,7 @@ use std::path::Path;
 
 use pagelab_recording::lifetimes::{self, Lifetimes};
 use pagelab_recording::space::Change;
-use pagelab_vocab::abi::PROT_EXEC;
+use pagelab_vocab::abi::{MAP_ANONYMOUS, PROT_EXEC};
 use twox_hash::XxHash64;
 
 pub use frame::{Frame, stack_id};
@@ -44,13 +49,14 @@ use crate::bpf::{ByNumber, Event, MapEvent, Special, TaskEvent, TaskOp};
 use crate::cpu::{Sample, Unwinding as Mode};
 use crate::perf::code::CodeMapping;
 use crate::process::MapsLine;
+use cfi::Machine;
 use kept::Place;
 use kernel::Kernel;
 use modules::{MappedAt, Module, Modules};
 use places::{Meaning, Places};
 use spaces::{Mapped, Space};
-pub use symbols::Names;
-use unwind::Unwinding;
+pub use symbols::{Lack, Lacks, Names};
+use unwind::{Copied, Unwinding};
 
 /// Stacks whose rows are remembered as written; beyond that some are written again, which a reader expects.
 const STACKS_MAX: usize = 1 << 19;
@@ -103,6 +109,8 @@ pub struct Stacks {
     unwinding: Unwinding,
     /// The frames that have a row, with their ids.
     frames: HashMap<Key, u64>,
+    /// Of frames in files of programs that make code, where a runtime may name them: its module and the address.
+    by_runtime: HashMap<Key, (u32, u64)>,
     known_stacks: HashSet<u64>,
     /// Stacks of the kernel by the hash of their addresses.
     kernel_stacks: HashMap<u64, u64>,
@@ -132,6 +140,7 @@ impl Stacks {
             paths: ByNumber::default(),
             unwinding: Unwinding::default(),
             frames: HashMap::new(),
+            by_runtime: HashMap::new(),
             known_stacks: HashSet::new(),
             kernel_stacks: HashMap::new(),
             places: Places::default(),
@@ -159,8 +168,9 @@ impl Stacks {
     /// Notes the names of files. All names of a batch of events come first: other events may refer to later ones.
     pub fn name_files(&mut self, events: &[Event]) {
         for event in events {
-            if let Event::Path(path) = event {
-                self.paths.insert(path.path_id, path.path.as_bytes().into());
+            if let Event::Path(named) = event {
+                let path = named.path.as_ref().map_or(b"".as_slice(), |path| path.as_bytes());
+                self.paths.insert(named.path_id, path.into());
             }
         }
     }
@@ -227,12 +237,12 @@ impl Stacks {
                 space.compat |= is_vdso && spaces::is_compat(range.start);
                 let path = map.path_id.and_then(|id| self.paths.get(id));
                 let code = map.prot & PROT_EXEC != 0;
-                if is_vdso && !spaces::is_compat(range.start) {
-                    Some(Mapped { module: self.modules.vdso(), offset: 0, code: true })
-                } else if let Some(path) = path {
-                    let at = MappedAt { pid: space.pid, start: range.start, end: range.end };
+                let at = MappedAt { pid: space.pid, start: range.start, end: range.end };
+                if is_vdso {
+                    vdso_at(&mut self.modules, at)
+                } else if let Some(path) = path.filter(|_| !is_without_file(map)) {
                     let module = self.modules.file((map.dev, map.ino, &**path), at, code);
-                    Some(Mapped { module, offset: map.offset, code })
+                    Some(Mapped { module, offset: map.offset, code, covered: false })
                 } else {
                     None
                 }
@@ -240,6 +250,26 @@ impl Stacks {
             _ => None,
         };
         space.apply(&change, mapped);
+        self.note_dump(map.mm_id, mapped);
+    }
+
+    /// Notes that a runtime says what code it makes in a file that it has mapped.
+    fn note_dump(&mut self, mm_id: u32, mapped: Option<Mapped>) {
+        let Some(Mapped { module, code: true, .. }) = mapped else { return };
+        if !self.modules.path(module).is_some_and(jit::is_dump) {
+            return;
+        }
+        let file = match self.modules.get_mut(module) {
+            Some(Module::Elf(elf)) => elf.file.as_ref().and_then(|file| file.try_clone().ok()),
+            _ => None,
+        };
+        let Some(file) = file else { return };
+        let (space, modules) = (self.spaces.entry(mm_id).or_default(), &mut self.modules);
+        let pid = space.pid;
+        let number = *space.jit.get_or_insert_with(|| modules.jit(pid));
+        if let Some(Module::Jit(jit)) = self.modules.get_mut(number) {
+            jit.add_dump(&file);
+        }
     }
 
     /// Whether samples taken before a mapping of code must be handed over before it: something else was there.
@@ -256,16 +286,23 @@ impl Stacks {
             space.pid = code.pid;
         }
         let (area, range) = (&code.area, code.range());
-        let module = match &*area.name {
-            b"[vdso]" if spaces::is_compat(range.start) => return space.compat = true,
-            b"[vdso]" => self.modules.vdso(),
-            path if path.starts_with(b"/") => {
-                let at = MappedAt { pid: code.pid, start: range.start, end: range.end };
-                self.modules.file((area.dev, area.ino, path), at, true)
+        let at = MappedAt { pid: code.pid, start: range.start, end: range.end };
+        let mapped = match &*area.name {
+            b"[vdso]" => {
+                space.compat |= spaces::is_compat(range.start);
+                vdso_at(&mut self.modules, at)
             }
-            _ => return,
+            path if path.starts_with(b"/") && !path.starts_with(b"//") && !is_huge_memory(path) => {
+                let module = self.modules.file((area.dev, area.ino, path), at, true);
+                Some(Mapped { module, offset: area.offset, code: true, covered: false })
+            }
+            _ => return space.cover(&range),
         };
-        space.map(range, Mapped { module, offset: area.offset, code: true });
+        let mm_id = *mm_id;
+        if let Some(mapped) = mapped {
+            space.map(range, mapped);
+        }
+        self.note_dump(mm_id, mapped);
     }
 
     /// Forgets that address spaces are known: each is asked again when a stack of it comes.
@@ -277,20 +314,26 @@ impl Stacks {
     fn read_maps(&mut self, mm_id: u32) {
         let Some(space) = self.spaces.get_mut(&mm_id) else { return };
         space.whole = true;
+        let mut all = Vec::new();
         for line in MapsLine::parse_all(&MapsLine::read(space.pid)) {
             let MapsLine { start, end, prot, offset, dev, ino, path, .. } = line;
             let code = prot & PROT_EXEC != 0;
             space.compat |= path == b"[vdso]" && spaces::is_compat(start);
-            let module = match path {
-                b"[vdso]" if !spaces::is_compat(start) => self.modules.vdso(),
-                path if path.starts_with(b"/") => {
-                    let at = MappedAt { pid: space.pid, start, end };
-                    self.modules.file((dev, ino, path), at, code)
+            let at = MappedAt { pid: space.pid, start, end };
+            let mapped = match path {
+                b"[vdso]" => vdso_at(&mut self.modules, at),
+                path if path.starts_with(b"/") && !is_huge_memory(path) => {
+                    let module = self.modules.file((dev, ino, path), at, code);
+                    Some(Mapped { module, offset, code, covered: false })
                 }
                 _ => continue,
             };
-            space.map(start..end, Mapped { module, offset, code });
+            if let Some(mapped) = mapped {
+                space.map(start..end, mapped);
+            }
+            all.push(mapped);
         }
+        all.into_iter().for_each(|mapped| self.note_dump(mm_id, mapped));
     }
 
     /// Gives a sample its stacks. New frames and stacks are handed out by [`Stacks::take_new`].
@@ -425,7 +468,8 @@ impl Stacks {
         }
         self.addrs.clear();
         let mut addrs = std::mem::take(&mut self.addrs);
-        let copy = (sample.copy, sample.copy_cut);
+        let machine = if sample.is_32_bit { Machine::X86 } else { Machine::X86_64 };
+        let copy = Copied { machine, bytes: sample.copy, cut: sample.copy_cut };
         let mut end = Some(self.unwinding.unwind(space, &mut self.modules, sample.regs, copy, &mut addrs));
         if end != Some(End::Entry) && self.mode == Mode::Auto && sample.user.len() / 8 > addrs.len() {
             self.chained = true;
@@ -469,16 +513,34 @@ impl Stacks {
     /// Where an address of user space lies; also the name of code made at run time that is not the first there.
     fn key(&mut self, mm_id: u32, addr: u64) -> (Key, Option<String>) {
         let space = self.spaces.entry(mm_id).or_default();
-        if let Some((module, offset)) = space.find(addr) {
-            return (Key { module, offset, version: 0 }, None);
-        }
         let (modules, pid) = (&mut self.modules, space.pid);
+        let place = space.find_code(addr, modules);
+        if let Some((module, offset)) = place
+            && !modules.is_bare(module)
+        {
+            let key = Key { module, offset, version: 0 };
+            if let Some(runtime) = space.jit.filter(|_| !self.frames.contains_key(&key)) {
+                self.ask_runtime(key, runtime, addr);
+            }
+            return (key, None);
+        }
         let module = *space.jit.get_or_insert_with(|| modules.jit(pid));
-        let sampled = match modules.get_mut(module) {
-            Some(Module::Jit(jit)) => jit.sampled(addr),
-            _ => (0, None),
+        let Some(Module::Jit(jit)) = modules.get_mut(module) else {
+            return (Key { module, offset: addr, version: 0 }, None);
         };
+        if let Some((file, offset)) = place {
+            jit.lies_in(addr, file, offset);
+        }
+        let sampled = jit.sampled(addr);
         (Key { module, offset: addr, version: sampled.0 }, sampled.1.map(str::to_owned))
+    }
+
+    /// Has a runtime asked for the name of code in a file, in case that has none.
+    fn ask_runtime(&mut self, key: Key, runtime: u32, addr: u64) {
+        if let Some(Module::Jit(jit)) = self.modules.get_mut(runtime) {
+            jit.sampled(addr);
+            self.by_runtime.insert(key, (runtime, addr));
+        }
     }
 
     fn frame(&mut self, key: Key, name: Option<String>) -> u64 {
@@ -543,10 +605,41 @@ impl Stacks {
         self.modules.files().collect()
     }
 
-    /// Looks up the names of all frames.
-    pub fn name_all(&mut self) -> Names {
-        symbols::name_all(&mut self.modules, &self.kernel, &self.frames)
+    /// Opens the files of code of a process that runs already, so that they are open when it ends soon.
+    pub(crate) fn open_files_of(&mut self, pid: u32) {
+        for line in MapsLine::parse_all(&MapsLine::read(pid)) {
+            let MapsLine { start, end, prot, dev, ino, path, .. } = line;
+            if prot & PROT_EXEC != 0 && path.starts_with(b"/") && !is_huge_memory(path) {
+                self.modules.file((dev, ino, path), MappedAt { pid, start, end }, true);
+            }
+        }
     }
+
+    /// The paths of files whose unwind information took too much time.
+    pub(crate) fn given_up(&self) -> Vec<String> {
+        self.modules.given_up().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+    }
+
+    /// Looks up the names of all frames. `hurry` says when it is to end.
+    pub fn name_all(&mut self, hurry: &dyn Fn() -> bool) -> Names {
+        self.modules.closing();
+        symbols::name_all(&mut self.modules, &self.kernel, &self.frames, &self.by_runtime, hurry)
+    }
+}
+
+/// The vDSO that is mapped there; none of a 32-bit program of which it cannot be read.
+fn vdso_at(modules: &mut Modules, at: MappedAt) -> Option<Mapped> {
+    let module = if spaces::is_compat(at.start) { modules.compat_vdso(at)? } else { modules.vdso() };
+    Some(Mapped { module, offset: 0, code: true, covered: false })
+}
+
+/// Memory on huge pages of the pool has a file for the kernel, and none for anybody else.
+fn is_huge_memory(path: &[u8]) -> bool {
+    path.starts_with(b"/anon_hugepage")
+}
+
+fn is_without_file(map: &MapEvent) -> bool {
+    map.flags & MAP_ANONYMOUS != 0
 }
 
 /// The addresses of a chain as they are to be looked up: a return address belongs to the call before it.

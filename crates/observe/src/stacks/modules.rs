@@ -1,30 +1,33 @@
 //! The files that code is mapped from: opened while they can be, read when the first sample falls into them.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use framehop::ExplicitModuleSectionInfo;
-use gimli::BaseAddresses;
-use object::{CompressionFormat, Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 use pagelab_residency::maps;
-use pagelab_vocab::units::hexadecimal;
 
-use super::cfi;
-use super::hostile::{self, Bounded, guarded};
+use super::cfi::{Row, Scratch, Table};
+use super::hostile::{self, Origin};
+use super::image::{Image, UNWIND_BYTES_MAX, image, image_of_file};
 use super::jit::{self, Jit};
-use super::mapped::Mapped;
-use super::section::Section;
+use super::patience::{Patience, thread_cpu_ns};
+use super::roots::{Root, Roots};
+use crate::process::living_tasks;
 
 /// Descriptors that are kept open for files that may be gone when their symbols are asked for.
 const OPEN_FILES_MAX: usize = 512;
-/// Unwind information that is kept in memory for all files together. Beyond it frame pointers must do.
-const UNWIND_BYTES_MAX: usize = 48 << 20;
+/// Times that a file is looked at again, because it was opened through a process that could not be trusted.
+const LOOKS_MAX: u8 = 4;
+/// A look-up in unwind information that takes so long is slow, ns: they take some microseconds.
+const SLOW_NS: u64 = 1_000_000;
+/// Time of slow look-ups in one file after which its unwind information is given up, ns.
+const FILE_NS: u64 = 50_000_000;
+/// Bytes of the vDSO of 32-bit programs; it has two pages.
+const COMPAT_VDSO_BYTES_MAX: u64 = 1 << 20;
 
 /// Device, inode and path; the path tells a file from one that got the same inode later.
 pub(super) type FileId<'a> = (u64, u64, &'a [u8]);
@@ -37,58 +40,104 @@ pub(super) struct MappedAt {
     pub end: u64,
 }
 
-/// A loadable segment: file offset, bytes of file, address, whether it is code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Segment {
-    offset: u64,
-    bytes: u64,
-    addr: u64,
-    code: bool,
-}
-
-/// The facts from a file's headers.
-#[derive(Default)]
-pub(super) struct Image {
-    segments: Vec<Segment>,
-    pub build_id: Option<String>,
-    /// The sections from which stacks are unwound; none if there are none or they are too large.
-    sections: Option<ExplicitModuleSectionInfo<Section>>,
-}
-
-impl Image {
-    /// The address that the file gives the byte at `offset`.
-    pub(super) fn address(&self, offset: u64) -> Option<u64> {
-        let within = |segment: &Segment| offset.checked_sub(segment.offset).filter(|inside| *inside < segment.bytes);
-        let found = self.segments.iter().find_map(|segment| Some((segment.addr, within(segment)?)));
-        found.and_then(|(addr, inside)| addr.checked_add(inside))
-    }
-
-    /// The address that the file gives the first byte of a mapping of code, of `bytes` from `offset`. It begins at a page of the file, in
-    /// which the segment before may end and its own begin later, as lld packs them.
-    fn address_of_code(&self, offset: u64, bytes: u64) -> Option<u64> {
-        let end = offset.saturating_add(bytes);
-        let common = |segment: &Segment| {
-            segment.offset.saturating_add(segment.bytes).min(end).saturating_sub(segment.offset.max(offset))
-        };
-        let code = self.segments.iter().filter(|segment| segment.code);
-        let segment = code.max_by_key(|segment| common(segment)).filter(|found| common(found) > 0)?;
-        segment.addr.checked_add(offset)?.checked_sub(segment.offset)
-    }
-}
-
 /// An ELF file, or the vDSO.
 pub(super) struct Elf {
     pub path: Vec<u8>,
     pub file: Option<File>,
+    /// Who may have written the file.
+    pub origin: Origin,
+    looks: u8,
     /// The vDSO's bytes.
     pub bytes: Option<Vec<u8>>,
+    /// The root folder of a process that has it mapped.
+    pub root: Option<Arc<Root>>,
     image: Option<Image>,
+    /// Whether it is known to be no ELF file.
+    bare: Option<bool>,
+    slow_ns: u64,
+}
+
+impl Elf {
+    fn of_file(path: &[u8]) -> Self {
+        Self {
+            path: path.to_vec(),
+            file: None,
+            origin: Origin::Unknown,
+            looks: 0,
+            bytes: None,
+            root: None,
+            image: None,
+            bare: None,
+            slow_ns: 0,
+        }
+    }
+
+    fn of_vdso(bytes: Option<Vec<u8>>) -> Self {
+        Self { bytes, origin: Origin::Trusted, ..Self::of_file(b"[vdso]") }
+    }
+
+    /// Some bytes from an offset in the file.
+    fn read<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        if let Some(bytes) = &self.bytes {
+            let from = usize::try_from(offset).ok()?;
+            return bytes.get(from..from.checked_add(N)?)?.try_into().ok();
+        }
+        let mut bytes = [0; N];
+        self.file.as_ref()?.read_exact_at(&mut bytes, offset).ok()?;
+        Some(bytes)
+    }
 }
 
 /// Where code may come from.
 pub(super) enum Module {
     Elf(Elf),
     Jit(Jit),
+}
+
+/// How a caller is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// As the file's unwind information says.
+    Row(Row),
+    /// The code is that to which handlers of signals return, as its bytes say.
+    Signal,
+    /// The file has unwind information, and none for this place.
+    Uncovered,
+    /// There is none.
+    FramePointer,
+}
+
+impl Rule {
+    /// The frame that it leads to was interrupted by a signal.
+    pub(super) fn is_signal(&self) -> bool {
+        matches!(self, Self::Signal | Self::Row(Row { signal: true, .. }))
+    }
+}
+
+/// Module, address in the file, and whether the address is no return address.
+type Place = (u32, u64, bool);
+
+/// Rules that are kept, each in the only place that it may have.
+struct Rules(Box<[Option<(Place, Rule)>]>);
+
+/// A prime number: functions begin at multiples of 16.
+const RULES: usize = 2039;
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self(vec![None; RULES].into())
+    }
+}
+
+impl Rules {
+    fn at(&mut self, (module, addr, _): Place) -> &mut Option<(Place, Rule)> {
+        let hash = addr.wrapping_add(u64::from(module).wrapping_mul(0x9e37_79b9));
+        &mut self.0[(hash % RULES as u64) as usize]
+    }
+
+    fn get(&mut self, place: Place) -> Option<Rule> {
+        self.at(place).filter(|(known, _)| *known == place).map(|(_, rule)| rule)
+    }
 }
 
 /// All modules of all recorded address spaces; they are referred to by number.
@@ -100,7 +149,14 @@ pub(super) struct Modules {
     open_files: usize,
     unwind_bytes: usize,
     vdso: Option<u32>,
+    /// That of 32-bit programs.
+    compat_vdso: Option<u32>,
     jit_budget: Arc<jit::Budget>,
+    roots: Roots,
+    rules: Rules,
+    patience: Patience,
+    /// Files whose unwind information was given up.
+    given_up: Vec<u32>,
 }
 
 impl Modules {
@@ -110,22 +166,42 @@ impl Modules {
             |number: &&u32| matches!(self.all.get(**number as usize), Some(Module::Elf(elf)) if elf.path == path);
         let known = self.files.get(&(dev, ino)).and_then(|numbers| numbers.iter().find(same)).copied();
         let number = known.unwrap_or_else(|| {
-            let elf = Elf { path: path.to_vec(), file: None, bytes: None, image: None };
-            let number = self.push(Module::Elf(elf));
+            let number = self.push(Module::Elf(Elf::of_file(path)));
             self.files.entry((dev, ino)).or_default().push(number);
             number
         });
-        let room = self.open_files < OPEN_FILES_MAX;
-        if let Some(Module::Elf(elf)) = self.all.get_mut(number as usize)
-            && code
-            && room
-            && elf.file.is_none()
-            && elf.image.is_none()
-        {
-            elf.file = hostile::open_mapped(at.pid, &(at.start..at.end), Path::new(OsStr::from_bytes(path)), ino);
-            self.open_files += usize::from(elf.file.is_some());
+        if code {
+            self.open(number, (dev, ino), at);
         }
         number
+    }
+
+    /// Opens the file of a module, if that is still to be done and can be.
+    fn open(&mut self, number: u32, id: (u64, u64), at: MappedAt) {
+        let room = self.open_files < OPEN_FILES_MAX;
+        let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return };
+        let is_wanted = elf.file.is_none() && room || elf.origin != Origin::Trusted && elf.looks < LOOKS_MAX;
+        if elf.image.is_some() || !is_wanted {
+            return;
+        }
+        elf.looks = elf.looks.saturating_add(1);
+        let path = Path::new(OsStr::from_bytes(&elf.path));
+        let opened = hostile::open_mapped(at.pid, &(at.start..at.end), path, id.1);
+        // What is open under another name is the same file: nobody gets its inode as long as it is.
+        let opened = opened.map(|opened| (opened.file, opened.origin)).or_else(|| self.opened_before(id));
+        let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return };
+        if let Some((file, origin)) = opened
+            && (elf.file.is_none() || origin == Origin::Trusted)
+        {
+            self.open_files += usize::from(elf.file.is_none());
+            (elf.file, elf.origin) = (Some(file), origin);
+            elf.root = living_tasks(at.pid).find_map(|task| self.roots.of(task)).or_else(|| elf.root.take());
+        }
+    }
+
+    fn opened_before(&self, id: (u64, u64)) -> Option<(File, Origin)> {
+        let mut same = self.files.get(&id)?.iter().filter_map(|number| self.elf(*number));
+        same.find_map(|elf| Some((elf.file.as_ref()?.try_clone().ok()?, elf.origin)))
     }
 
     /// The module of the vDSO: the kernel lends the same to every 64-bit program, this one included.
@@ -133,10 +209,21 @@ impl Modules {
         if let Some(number) = self.vdso {
             return number;
         }
-        let number =
-            self.push(Module::Elf(Elf { path: b"[vdso]".to_vec(), file: None, bytes: own_vdso(), image: None }));
+        let number = self.push(Module::Elf(Elf::of_vdso(own_vdso())));
         self.vdso = Some(number);
         number
+    }
+
+    /// The module of the vDSO of 32-bit programs, which is read from the first that can be. None until then.
+    pub(super) fn compat_vdso(&mut self, at: MappedAt) -> Option<u32> {
+        if self.compat_vdso.is_none() {
+            let bytes = at.end.checked_sub(at.start).filter(|bytes| *bytes <= COMPAT_VDSO_BYTES_MAX)?;
+            let mut vdso = vec![0; usize::try_from(bytes).ok()?];
+            living_tasks(at.pid).find_map(|task| read_memory(task, at.start, &mut vdso))?;
+            vdso.starts_with(b"\x7fELF").then_some(())?;
+            self.compat_vdso = Some(self.push(Module::Elf(Elf::of_vdso(Some(vdso)))));
+        }
+        self.compat_vdso
     }
 
     /// Adds the code that a process makes by itself.
@@ -168,140 +255,174 @@ impl Modules {
         self.all.get_mut(number as usize)
     }
 
-    /// The facts from an ELF file's headers; read at first use.
+    fn elf(&self, number: u32) -> Option<&Elf> {
+        match self.all.get(number as usize) {
+            Some(Module::Elf(elf)) => Some(elf),
+            _ => None,
+        }
+    }
+
+    /// The facts from an ELF file's headers; read at first use. None while it is not open, and while files that others may
+    /// have written have taken too much time.
     pub(super) fn image(&mut self, number: u32) -> Option<&Image> {
         let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return None };
-        // While its file is not open it may still be opened.
         if elf.image.is_none() && (elf.file.is_some() || elf.bytes.is_some()) {
+            let is_trusted = elf.origin == Origin::Trusted;
+            if !is_trusted && !self.patience.is_left() {
+                return None;
+            }
+            let begun_ns = thread_cpu_ns();
             let room = UNWIND_BYTES_MAX.saturating_sub(self.unwind_bytes);
             let read = match (&elf.file, &elf.bytes) {
-                (Some(file), _) => image_of_file(file, &elf.path, room),
+                (Some(file), _) => image_of_file(file, &elf.path, room, is_trusted),
                 (None, Some(bytes)) => image(&**bytes, room, None),
                 (None, None) => None,
             };
             let (image, bytes) = read.unwrap_or_default();
             self.unwind_bytes += bytes;
             elf.image = Some(image);
+            if !is_trusted {
+                self.patience.spend(thread_cpu_ns().saturating_sub(begun_ns));
+            }
         }
         elf.image.as_ref()
     }
 
-    /// The module for the unwinder, mapped at `start..end` from `offset` of its file.
-    pub(super) fn unwinding(
-        &mut self,
-        number: u32,
-        start: u64,
-        end: u64,
-        offset: u64,
-    ) -> Option<framehop::Module<Section>> {
-        let image = self.image(number)?;
-        let addr = image.address_of_code(offset, end.checked_sub(start)?)?;
-        // Where address 0 of the file would be.
-        let base = start.checked_sub(addr)?;
-        Some(framehop::Module::new(String::new(), start..end, base, image.sections.clone()?))
-    }
-}
-
-/// Bytes of headers, names and tables that are read of a file in addition to its sections for unwinding.
-const HEADER_BYTES_MAX: u64 = 16 << 20;
-
-/// The facts from a file that anybody may have written.
-fn image_of_file(file: &File, path: &[u8], room: usize) -> Option<(Image, usize)> {
-    let name = String::from_utf8_lossy(path);
-    guarded(&name, || {
-        let (cache, left) = (ReadCache::new(file.try_clone().ok()?), Cell::new(HEADER_BYTES_MAX + room as u64));
-        image(Bounded::new(&cache, &left), room, Some(file))
-    })
-    .flatten()
-}
-
-/// Reads the headers, and the sections for unwinding if they fit into `room` bytes and are of a trusted file or can do no harm; also
-/// gives the bytes that were copied. `from` is the file that `data` is read from, if it is one.
-fn image<'a, R: ReadRef<'a>>(data: R, room: usize, from: Option<&File>) -> Option<(Image, usize)> {
-    let file = object::File::parse(data).ok()?;
-    let segments = file.segments().map(|segment| {
-        let (offset, bytes) = segment.file_range();
-        Segment { offset, bytes, addr: segment.address(), code: segment.permissions().executable() }
-    });
-    let segments = segments.collect();
-    let build_id = file.build_id().ok().flatten().map(hexadecimal);
-    let range = |name: &str| {
-        let section = file.section_by_name(name)?;
-        Some(section.address()..section.address().checked_add(section.size())?)
-    };
-    let size =
-        |name: &str| range(name).map_or(0, |range| usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
-    let names = if size(".eh_frame") > 0 { [".eh_frame", ".eh_frame_hdr"] } else { [".debug_frame", ""] };
-    let bytes = names.iter().fold(0, |sum: usize, name| sum.saturating_add(size(name)));
-    let unusable = |segments, build_id| Some((Image { segments, build_id, sections: None }, 0));
-    // What unwinds knows 64-bit programs alone.
-    if bytes == 0 || bytes > room || !file.is_64() {
-        return unusable(segments, build_id);
-    }
-    let trusted = from.filter(|file| hostile::is_trusted(file));
-    let mut copied = 0;
-    let mut data = |name: &str| -> Option<Section> {
-        if !names.contains(&name) {
-            return None;
-        }
-        let section = file.section_by_name(name)?;
-        let range = section.compressed_file_range().ok().filter(|range| range.format == CompressionFormat::None);
-        let mapped = trusted.zip(range).filter(|(_, range)| range.compressed_size > 0);
-        let mapped = mapped.and_then(|(file, range)| Mapped::of(file, range.offset, range.compressed_size));
-        mapped.map(|mapped| Section::Mapped(Arc::new(mapped))).or_else(|| {
-            let data = section.uncompressed_data().ok().filter(|data| !data.is_empty())?;
-            copied += data.len();
-            Some(Section::Copied(data.into()))
+    /// Whether a file is known to be no ELF file: code in it was made at run time.
+    pub(super) fn is_bare(&mut self, number: u32) -> bool {
+        let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return false };
+        // Runtimes make code in these; programs are seldom run from one.
+        let Some(file) = &elf.file else { return elf.path.starts_with(b"/memfd:") };
+        *elf.bare.get_or_insert_with(|| {
+            let mut magic = [0; 4];
+            file.read_exact_at(&mut magic, 0).is_ok() && magic != *b"\x7fELF"
         })
-    };
-    let sections = ExplicitModuleSectionInfo {
-        base_svma: 0,
-        text_svma: range(".text"),
-        got_svma: range(".got"),
-        eh_frame_svma: range(".eh_frame"),
-        eh_frame: data(".eh_frame"),
-        eh_frame_hdr_svma: range(".eh_frame_hdr"),
-        eh_frame_hdr: data(".eh_frame_hdr"),
-        debug_frame: data(".debug_frame"),
-        ..ExplicitModuleSectionInfo::default()
-    };
-    // To look at each entry of a large program takes a tenth of a second.
-    if trusted.is_none() && !is_usable(&sections) {
-        return unusable(segments, build_id);
     }
-    Some((Image { segments, build_id, sections: Some(sections) }, copied))
+
+    /// The path of a module that is a file.
+    pub(super) fn path(&self, number: u32) -> Option<&[u8]> {
+        self.elf(number).map(|elf| elf.path.as_slice())
+    }
+
+    /// Whether as many files are open as may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.open_files >= OPEN_FILES_MAX
+    }
+
+    /// The unwind information of a file that was read.
+    pub(super) fn table(&self, number: u32) -> Option<&Table> {
+        self.elf(number)?.image.as_ref()?.table.as_ref()
+    }
+
+    /// How the caller is found of code at an offset in a file. `exact` says that it is no return address. Also tells whether
+    /// the rule was known, which takes no time.
+    pub(super) fn rule(&mut self, number: u32, offset: u64, exact: bool, scratch: &mut Scratch) -> (Rule, bool) {
+        let was_read = self.elf(number).is_some_and(|elf| elf.image.is_some());
+        let Some(addr) = self.image(number).and_then(|image| image.code_address(offset)) else {
+            return (Rule::FramePointer, was_read);
+        };
+        let place = (number, addr, exact);
+        if let Some(rule) = self.rules.get(place) {
+            return (rule, true);
+        }
+        let is_hostile = self.elf(number).is_some_and(|elf| elf.origin != Origin::Trusted);
+        if is_hostile && !self.patience.is_left() {
+            return (Rule::FramePointer, false);
+        }
+        let begun_ns = thread_cpu_ns();
+        let row = self.table(number).map(|table| table.row(addr, scratch));
+        let took_ns = thread_cpu_ns().saturating_sub(begun_ns);
+        let rule = match row {
+            Some(Some(row)) => Rule::Row(row),
+            _ if self.is_trampoline(number, offset, exact) => Rule::Signal,
+            Some(None) => Rule::Uncovered,
+            None => Rule::FramePointer,
+        };
+        *self.rules.at(place) = Some((place, rule));
+        if took_ns > SLOW_NS {
+            self.took_long(number, took_ns);
+        }
+        (rule, false)
+    }
+
+    /// Gives the unwind information of a file up that takes too long.
+    fn took_long(&mut self, number: u32, took_ns: u64) {
+        let Some(Module::Elf(elf)) = self.all.get_mut(number as usize) else { return };
+        if elf.origin != Origin::Trusted {
+            self.patience.spend(took_ns);
+        }
+        elf.slow_ns += took_ns;
+        if elf.slow_ns > FILE_NS
+            && let Some(image) = &mut elf.image
+            && image.table.take().is_some()
+        {
+            self.given_up.push(number);
+            let path = String::from_utf8_lossy(&elf.path);
+            tracing::warn!(
+                "{} is unwound by frame pointers: its unwind information took too long",
+                path.escape_debug()
+            );
+        }
+    }
+
+    /// Whether a handler of a signal returns there: `mov $15, %rax; syscall` calls rt_sigreturn. musl's and Go's is not, or not rightly,
+    /// told by unwind information.
+    fn is_trampoline(&self, number: u32, offset: u64, exact: bool) -> bool {
+        const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+        /// Offset of the second instruction, and of what follows it: where the kernel was entered.
+        const BEHIND: [u64; 3] = [0, 7, 9];
+        let Some(elf) = self.elf(number) else { return false };
+        let is_at = |offset: Option<u64>| offset.and_then(|offset| elf.read(offset)) == Some(CODE);
+        if exact {
+            BEHIND.iter().any(|behind| is_at(offset.checked_sub(*behind)))
+        } else {
+            is_at(offset.checked_add(1))
+        }
+    }
+
+    /// Whether a process has, at most of some addresses, the code that a file has at some offsets. None if neither can be told.
+    pub(super) fn is_code_of(&self, number: u32, pid: u32, places: &[(u64, u64)]) -> Option<bool> {
+        const BYTES: usize = 32;
+        let elf = self.elf(number)?;
+        let task = living_tasks(pid).find(|task| File::open(format!("/proc/{task}/mem")).is_ok())?;
+        let (mut same, mut compared) = (0, 0);
+        for (addr, offset) in places {
+            let mut there = [0; BYTES];
+            let (Some(()), Some(wanted)) = (read_memory(task, *addr, &mut there), elf.read::<BYTES>(*offset)) else {
+                continue;
+            };
+            compared += 1;
+            same += usize::from(there == wanted);
+        }
+        (compared > 0).then_some(2 * same > compared)
+    }
+
+    /// The paths of files whose unwind information was given up.
+    pub(super) fn given_up(&self) -> impl Iterator<Item = &[u8]> {
+        self.given_up.iter().filter_map(|number| Some(self.elf(*number)?.path.as_slice()))
+    }
+
+    /// Recording has ended: what is still to be read gets a time of its own.
+    pub(super) fn closing(&mut self) {
+        self.patience = Patience::for_closing();
+    }
 }
 
-/// Whether stacks can be unwound by the sections without ever going on for ever.
-fn is_usable(sections: &ExplicitModuleSectionInfo<Section>) -> bool {
-    let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
-    let bases = BaseAddresses::default()
-        .set_eh_frame(start(&sections.eh_frame_svma))
-        .set_eh_frame_hdr(start(&sections.eh_frame_hdr_svma))
-        .set_text(start(&sections.text_svma))
-        .set_got(start(&sections.got_svma));
-    let table = sections.eh_frame_hdr.as_deref().unwrap_or_default();
-    match (&sections.eh_frame, &sections.debug_frame) {
-        (Some(eh_frame), _) => cfi::is_eh_frame_usable(eh_frame, table, &bases),
-        (None, Some(debug_frame)) => cfi::is_debug_frame_usable(debug_frame),
-        (None, None) => true,
-    }
+/// Reads memory of a task.
+fn read_memory(task: u32, addr: u64, into: &mut [u8]) -> Option<()> {
+    File::open(format!("/proc/{task}/mem")).ok()?.read_exact_at(into, addr).ok()
 }
 
 /// This process's own vDSO.
 fn own_vdso() -> Option<Vec<u8>> {
     let vdso = maps::list(Path::new("/proc/self")).ok()?.find(|vma| vma.path == b"[vdso]")?;
     let mut bytes = vec![0; usize::try_from(vdso.len_bytes()).ok()?];
-    let memory = File::open("/proc/self/mem").ok()?;
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, vdso.start).ok()?;
+    read_memory(std::process::id(), vdso.start, &mut bytes)?;
     Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-    use framehop::{FrameAddress, Unwinder};
-
     use super::*;
 
     #[test]
@@ -310,92 +431,18 @@ mod tests {
         let number = modules.vdso();
         let image = modules.image(number).expect("a vDSO");
         assert_eq!(image.address(0x10), Some(0x10));
-        assert!(image.sections.is_some() && image.build_id.is_some());
+        assert!(image.table.is_some() && image.build_id.is_some());
     }
 
     #[test]
-    fn code_that_begins_within_a_page_is_mapped_from_the_beginning_of_the_page() {
-        // As lld lays a program out: each segment in the file right behind the one before.
-        let segment = |offset, bytes, addr, code| Segment { offset, bytes, addr, code };
-        let data = segment(0xf4a0, 0x8000, 0x114a0, false);
-        let image = Image {
-            segments: vec![segment(0, 0x5f2c, 0, false), segment(0x5f40, 0x9560, 0x6f40, true), data],
-            ..Image::default()
-        };
-        assert_eq!(image.address_of_code(0x5000, 0xb000), Some(0x6000), "and not 0x5000");
-        assert_eq!(image.address_of_code(0xf000, 0x1000), Some(0x10000), "its last page, that mprotect has split off");
-        assert_eq!(image.address_of_code(0, 0x5000), None);
-        assert_eq!(image.address(0x5f2b), Some(0x5f2b));
-        assert_eq!(image.address(0x5f40), Some(0x6f40));
-    }
-
-    /// What each piece of a file claims is replaced by the largest numbers and by others, one after the other: nothing of ours
-    /// may panic, and nothing be read beyond the bounds.
-    #[test]
-    fn a_file_that_claims_anything_is_read_or_refused() {
-        let path = std::env::current_exe().expect("this test");
-        let whole = std::fs::read("/bin/true").or_else(|_| std::fs::read(path)).expect("a program");
-        let tables = {
-            let at = |from: usize| u64::from_le_bytes(whole[from..from + 8].try_into().expect("8 bytes")) as usize;
-            let sections = at(0x28);
-            [(0, 64), (at(0x20), 13 * 56), (sections, whole.len() - sections)]
-        };
-        let (mut tried, mut panics) = (0, 0);
-        for (from, len) in tables {
-            for at in (from..(from + len).min(whole.len())).step_by(2) {
-                for value in [0_u64, 1, 0x7fff_ffff, u64::MAX, 1 << 63, 0xffff_ffff_ffff_f000] {
-                    let mut bytes = whole.clone();
-                    let end = (at + 8).min(bytes.len());
-                    bytes[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
-                    let cache = ReadCache::new(std::io::Cursor::new(bytes));
-                    let left = Cell::new(HEADER_BYTES_MAX + UNWIND_BYTES_MAX as u64);
-                    // A parser of others may panic, which costs the file its names.
-                    let found =
-                        guarded("a changed file", || image(Bounded::new(&cache, &left), UNWIND_BYTES_MAX, None));
-                    panics += usize::from(found.is_none());
-                    if let Some((image, _)) = &found.flatten() {
-                        let _ = (image.address(u64::MAX), image.address(0), image.address_of_code(u64::MAX, u64::MAX));
-                    }
-                    tried += 1;
-                }
-            }
-        }
-        println!("{tried} changed files, {panics} made a parser panic");
-        assert!(tried > 1000, "{tried}");
-    }
-
-    #[test]
-    fn bytes_that_are_flipped_anywhere_do_no_harm_to_what_unwinds() {
-        let whole = std::fs::read("/bin/true").expect("a program");
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut next = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random as usize
-        };
-        for _ in 0..400 {
-            let mut bytes = whole.clone();
-            for _ in 0..=next() % 8 {
-                let at = next() % bytes.len();
-                bytes[at] = next() as u8;
-            }
-            bytes.truncate(bytes.len() - if next() % 4 == 0 { next() % bytes.len() } else { 0 });
-            let Some((image, _)) = image(&*bytes, UNWIND_BYTES_MAX, None) else { continue };
-            let Some(sections) = image.sections else { continue };
-            let done = guarded("a mutated file", || {
-                let mut unwinder = UnwinderX86_64::<Section>::new();
-                unwinder.add_module(framehop::Module::new(String::new(), 0x10_0000..0x20_0000, 0x10_0000, sections));
-                let mut cache = CacheX86_64::default();
-                for ip in (0x10_0000..0x10_8000).step_by(64) {
-                    let mut regs = UnwindRegsX86_64::new(ip, 0x7000, 0x7100);
-                    let mut read = |addr: u64| Ok(addr ^ 0x10_0040);
-                    let _ =
-                        unwinder.unwind_frame(FrameAddress::InstructionPointer(ip), &mut regs, &mut cache, &mut read);
-                }
-            });
-            // A parser that panics is a failure of its own, but not of the recorder.
-            let _ = done;
-        }
+    fn code_of_a_file_is_known_again_in_memory() {
+        let mut modules = Modules::default();
+        let vdso = modules.vdso();
+        let own =
+            maps::list(Path::new("/proc/self")).expect("/proc").find(|vma| vma.path == b"[vdso]").expect("a vDSO");
+        let places = |shift: u64| [0x100, 0x200, 0x300].map(|offset| (own.start + offset, offset + shift));
+        let is_same = |shift| modules.is_code_of(vdso, std::process::id(), &places(shift));
+        assert_eq!((is_same(0), is_same(1)), (Some(true), Some(false)));
+        assert_eq!(modules.is_code_of(vdso, std::process::id(), &[]), None);
     }
 }

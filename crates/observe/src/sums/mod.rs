@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, MapCore, MapFlags};
 
-use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, share, walk_tasks};
+use crate::bpf::{BpfError, attach_all, include_skeleton, not_loaded, open, refused, refused_io, share, walk_tasks};
 use crate::syscalls::{CallFilter, Shapes};
 
 include_skeleton!("sums");
@@ -144,11 +144,7 @@ impl SumProbe {
         let links = attach_all(programs, NEEDED)?;
         let walk = skel.progs.walk_sums.attach().map_err(refused("task iterator", NEEDED))?;
         let mut probe = Self { _links: links, walk, cpus, names: Shapes::of(&CallFilter::default()), skel };
-        probe.walk().map_err(|error| BpfError::Refused {
-            step: "walking over the tasks",
-            reason: error.to_string(),
-            needed: NEEDED,
-        })?;
+        probe.walk().map_err(refused_io("walking over the tasks", NEEDED))?;
         if let Some(bss) = probe.skel.maps.bss_data.as_deref_mut() {
             bss.first_walk = 0;
         }

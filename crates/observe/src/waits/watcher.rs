@@ -11,7 +11,8 @@ use super::key::WaitKey;
 use super::open::{Opens, task_time};
 use super::tally::{Kind, Sum, Tally};
 use super::types::wait_sums_flag;
-use super::{Record, WaitProbe, check};
+use super::{NEEDED, Record, WaitProbe, check};
+use crate::bpf::refused_io;
 use crate::moment::Moment;
 use crate::streams::Stream;
 use crate::syscalls::{CallFilter, Shapes};
@@ -35,6 +36,8 @@ struct WaitWatcher {
     sums: Vec<Sum>,
     stacks: HashMap<StackKey, (u64, u64)>,
     idle_told_ns: u64,
+    /// What the kernel counted as run of all tasks.
+    kernel_run_ns: u64,
     next_ns: i64,
     /// When the last walk began: some 100 ms before the programs were detached.
     last_walk_ns: Option<i64>,
@@ -59,6 +62,7 @@ pub(crate) fn open_watcher(_: &ProbeOptions) -> Result<Box<dyn Watcher>, String>
         sums: Vec::new(),
         stacks: HashMap::new(),
         idle_told_ns: 0,
+        kernel_run_ns: 0,
         next_ns: i64::MIN,
         stopped_ns: None,
         last_walk_ns: None,
@@ -105,6 +109,9 @@ impl WaitWatcher {
             idle_ns: ns,
         });
         for sum in self.sums.drain(..) {
+            if sum.kind == Kind::State(State::KernelRun) {
+                self.kernel_run_ns += sum.ns;
+            }
             push_sum(&sum, &self.calls, writer);
         }
         writer.push(&WaitsRow { ts, state: State::Idle.word(), ns, ..WaitsRow::default() });
@@ -153,7 +160,7 @@ impl Watcher for WaitWatcher {
         let task_states = target.needed_task_states()?;
         let mut probe = WaitProbe::attach(task_states).map_err(|error| error.to_string())?;
         // Tasks that run already begin here.
-        probe.walk().map_err(|error| format!("walking over the tasks: {error}"))?;
+        probe.walk().map_err(|error| refused_io("walking over the tasks", NEEDED)(error).to_string())?;
         self.probe = Some(probe);
         Ok(())
     }
@@ -211,6 +218,7 @@ impl Watcher for WaitWatcher {
         let told = probe.counts();
         closing.note("stacks_lost", told.stacks_lost);
         closing.note("sums_lost", told.sums_lost);
+        closing.note("kernel_run_ns", self.kernel_run_ns);
         if let Some(error) = &self.error {
             closing.note("error", json!(error));
         }

@@ -158,7 +158,7 @@ fn follow(mut child: Child, mut observer: Observer, options: &ProfileOptions, mu
         assert!(Instant::now() < deadline, "the command did not end");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let named = stacks.name_all();
+    let named = stacks.name_all(&|| false);
     let frames = |id: Option<u64>| -> Vec<Frame> {
         let ids = id.and_then(|id| rows.get(&id)).cloned().unwrap_or_default();
         ids.iter().flat_map(|id| named.frames.get(id).cloned().unwrap_or_default()).collect()

@@ -5,7 +5,7 @@ mod rungs;
 use std::os::fd::AsFd;
 
 use pagelab_observe::bpf::{BpfWatcher, Cgroup, Members};
-use pagelab_observe::perf::{PerfObserver, PerfWatcher, not_by_perf};
+use pagelab_observe::perf::{PerfObserver, PerfWatcher, Taken, not_by_perf};
 use pagelab_observe::streams::Stream;
 use pagelab_observe::tree::Tree;
 use pagelab_observe::watcher::{AttachTo, Count, ProbeOptions, Watcher};
@@ -14,6 +14,7 @@ use pagelab_recording::{Probe, ProbeState};
 
 use rungs::Missing;
 
+use crate::fallbacks::Rung;
 use crate::options::{SessionError, SessionOptions, Target};
 use crate::subject::Subject;
 
@@ -235,6 +236,35 @@ impl Probes {
             return Ok(());
         }
         self.refuse(options, &[Stream::Syscalls], reason)
+    }
+
+    /// Tasks whose events the kernel took away from perf's observer.
+    pub(crate) fn taken(&self) -> &[Taken] {
+        self.perf().map_or(&[], PerfObserver::taken)
+    }
+
+    /// Says of perf's streams that the kernel took events away, and gives that in words; none if it did not. A stream that has nothing
+    /// is refused after all.
+    pub(crate) fn note_taken(&mut self) -> Option<String> {
+        let taken = self.taken();
+        let reason = rungs::taken_in_words(taken)?;
+        let from_the_start = taken.iter().any(|one| one.is_child);
+        for state in self.states.iter_mut().filter(|state| state.state == ProbeState::Active) {
+            if state.rung.as_deref() != Some(Rung::Perf.name()) {
+                continue;
+            }
+            let has_nothing = match state.events_seen.zip(state.events_lost) {
+                Some((seen, lost)) => seen <= lost,
+                // Counts stand still from then on.
+                None => from_the_start && state.name == Stream::Counters.name(),
+            };
+            if has_nothing {
+                (state.state, state.reason) = (ProbeState::Refused, Some(reason.clone()));
+            } else {
+                state.extra.insert("taken_away_because".to_owned(), reason.as_str().into());
+            }
+        }
+        Some(reason)
     }
 
     /// Notes what perf's observer does not see because it may see user mode only.

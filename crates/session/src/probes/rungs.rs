@@ -1,6 +1,6 @@
 //! What a stream falls back to, and what the manifest and the user hear of it.
 
-use pagelab_observe::perf::PerfWatcher;
+use pagelab_observe::perf::{PerfWatcher, Taken};
 use pagelab_observe::process;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::{Probe, ProbeState};
@@ -100,6 +100,25 @@ impl Missing {
         }
         said
     }
+}
+
+/// Processes named of those whose events are gone.
+const TAKEN_NAMED: usize = 4;
+
+/// That the kernel took events away, and what to type; none if it did not.
+pub(super) fn taken_in_words(taken: &[Taken]) -> Option<String> {
+    if taken.is_empty() {
+        return None;
+    }
+    let one = |one: &Taken| format!("{} (pid {})", String::from_utf8_lossy(&one.comm), one.pid);
+    let mut names: Vec<String> = taken.iter().take(TAKEN_NAMED).map(one).collect();
+    let more = taken.len().saturating_sub(TAKEN_NAMED);
+    names.extend((more > 0).then(|| format!("{more} more")));
+    let names = names.join(", ");
+    Some(format!(
+        "the kernel took the events away at exec of a setuid program, or one with capabilities or that this user may not read: \
+         {names}; its faults, samples, calls and children from then on are not recorded; record as root, try: sudo pagelab record ..."
+    ))
 }
 
 const USER_ONLY: &str = "faults and samples are those of user mode only: what the kernel does for the program is not seen; needed: \

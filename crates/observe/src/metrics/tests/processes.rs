@@ -243,3 +243,33 @@ fn of_a_group_of_version_2_throttling_memory_and_requests_are_read() {
         assert_eq!(taken.get(&format!("cgroup.{field}"), None), Some(value), "{field}");
     }
 }
+
+/// A program with 14 GiB of small pages could map no memory for 119 ms each time that smaps_rollup was read.
+#[test]
+fn a_process_with_many_pages_is_left_alone_unless_asked_for() {
+    let root = FakeRoot::new();
+    root.process(7, 0, (0, 0), (0, 0), 100);
+    let mut sampler = Sampler::new(root.path(), Some(7));
+    let rss = |sampler: &mut Sampler, tenths: i64| {
+        let taken = take(sampler, tenths * TENTH, Emit::All);
+        assert!(taken.get("target.status.vmrss_bytes", None).is_some(), "what holds nothing up is read");
+        taken.get("target.smaps.rss_bytes", None)
+    };
+    assert_eq!(rss(&mut sampler, 0), Some(102_400.0));
+    assert!(sampler.refused().iter().all(|refused| !refused.source.ends_with("smaps_rollup")));
+    // One large process spoils the sum; it is not the sum of the others.
+    root.process(8, 0, (0, 0), (0, 0), 2 << 20);
+    sampler.add_process(8, Some(7));
+    assert_eq!(rss(&mut sampler, 10), None);
+    assert_eq!(rss(&mut sampler, 20), None);
+    let told: Vec<_> = sampler.refused().iter().filter(|refused| refused.source.ends_with("smaps_rollup")).collect();
+    let [told] = told.as_slice() else { panic!("said once: {told:?}") };
+    assert!(told.reason.contains("process 8 has 524288 pages") && told.reason.contains("33.6 ms"), "{told:?}");
+    assert!(told.fix.as_deref().is_some_and(|fix| fix.contains("metrics:smaps")), "{told:?}");
+    // It has given its memory back.
+    root.process(8, 0, (0, 0), (0, 0), 50);
+    assert_eq!(rss(&mut sampler, 30), Some(153_600.0));
+    root.process(8, 0, (0, 0), (0, 0), 2 << 20);
+    sampler.walk_all();
+    assert_eq!(rss(&mut sampler, 40), Some(102_400.0 + f64::from(2 << 20) * 1024.0));
+}

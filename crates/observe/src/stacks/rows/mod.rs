@@ -21,7 +21,7 @@ use crate::bpf::{Event, TaskStackOptions};
 use crate::cpu::{ProfileOptions, Unwinding};
 use crate::perf::code::{CodeMapping, CodeMappings};
 use crate::streams::Stream;
-use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Watcher};
+use crate::watcher::{AttachTo, Closing, Count, ProbeOptions, Round, Scope, Watcher};
 use naming::Naming;
 use samples::Samples;
 use tasks::TaskRows;
@@ -197,12 +197,21 @@ impl Watcher for StackWatcher {
     fn begin(&mut self, target: &AttachTo<'_>) -> Result<(), String> {
         if let Some(event) = target.perf_event.filter(|_| self.by_perf) {
             self.samples = Some(Samples::by_perf(event));
-            self.stacks = Some(Stacks::new(self.options.unwinding, target.pid));
+            let mut stacks = Stacks::new(self.options.unwinding, target.pid);
+            if let Scope::Processes(processes) = target.scope {
+                processes.iter().for_each(|(pid, _)| stacks.open_files_of(*pid));
+            }
+            self.stacks = Some(stacks);
             return Ok(());
         }
         let needed =
             "needed: the BPF observer, which knows the recorded tasks; try: sudo pagelab record --observe cpu ...";
         let observer = target.observer.ok_or_else(|| format!("found no map of recorded tasks; {needed}"))?;
+        let mut stacks = Stacks::new(self.options.unwinding, target.pid);
+        // Before the first sample: a process that runs already may end at once, and a program that was deleted is gone with it.
+        if let Scope::Processes(processes) = target.scope {
+            processes.iter().for_each(|(pid, _)| stacks.open_files_of(*pid));
+        }
         match TaskRows::of(observer, self.wants_sleep) {
             Ok(of_tasks) => self.of_tasks = of_tasks,
             Err(reason) => self.no_task_stacks = Some(reason),
@@ -220,7 +229,6 @@ impl Watcher for StackWatcher {
                 CodeMappings::open().inspect_err(|error| tracing::warn!("mappings of code are not seen: {error}"));
             self.code = opened.ok();
         }
-        let stacks = Stacks::new(self.options.unwinding, target.pid);
         self.stacks = Some(if self.of_tasks.is_some() && self.wants_sleep { stacks.with_off_cpu() } else { stacks });
         Ok(())
     }
@@ -294,6 +302,12 @@ impl Watcher for StackWatcher {
             "frames": named.as_ref().map(|naming| naming.frames),
             "frames_named": named.as_ref().map(|naming| naming.named),
             "frames_unnamed_reason": reason,
+            "modules_unnamed": named.as_ref().map(|naming| naming::told(&naming.lacks)),
+            "unwinding_given_up": stacks.given_up(),
+            "files_unnamed": named.as_ref().map(|naming| {
+                let one = |(path, reason): &(String, &str)| json!({"module": path, "reason": reason});
+                naming.unnamed.iter().map(one).collect::<Vec<Value>>()
+            }),
         });
         let samples = self.samples.as_ref().map(|samples| samples.told(self.options.frequency));
         for part in [Some(told), samples].into_iter().flatten() {

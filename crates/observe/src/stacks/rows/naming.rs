@@ -5,12 +5,15 @@ use std::collections::{HashMap, HashSet};
 use pagelab_recording::tables::{FramesRow, StacksRow};
 use pagelab_recording::{NamedStacks, Recording, RecordingWriter};
 use pagelab_vocab::budget::AnchorsFound;
+use serde_json::{Value, json};
 
-use crate::stacks::{Frame, Names, Stacks, stack_id};
+use crate::stacks::{Frame, Lacks, Names, Stacks, stack_id};
 use crate::watcher::Closing;
 
 /// Stacks that are given new ids between two parts of the table, so that few of them are in memory.
 const STACKS_PER_PART: usize = 20_000;
+/// Modules of which the manifest says why they have frames without names: those with the most of them.
+const LACKS_MAX: usize = 100;
 
 /// Writes the frames and stacks that were met for the first time.
 pub(super) fn write_new(stacks: &mut Stacks, writer: &mut RecordingWriter) {
@@ -43,6 +46,23 @@ pub(super) struct Naming {
     pub frames: usize,
     /// The anchors that the kernel has; none if its functions cannot be read.
     pub anchors: Option<AnchorsFound>,
+    /// What has no name, and why.
+    pub lacks: Lacks,
+    /// Files in which nothing was looked up, each with the reason.
+    pub unnamed: Vec<(String, &'static str)>,
+}
+
+/// What has no name, and why, for the manifest.
+pub(super) fn told(lacks: &Lacks) -> Vec<Value> {
+    let mut all: Vec<_> = lacks.iter().collect();
+    all.sort_by_key(|((module, build_id), lack)| (std::cmp::Reverse(lack.frames), module, build_id));
+    let one = |((module, build_id), lack): &(&(Vec<u8>, Option<String>), &crate::stacks::Lack)| {
+        json!({
+            "module": String::from_utf8_lossy(module), "build_id": build_id,
+            "frames": lack.frames, "reasons": lack.reasons,
+        })
+    };
+    all.iter().take(LACKS_MAX).map(one).collect()
 }
 
 /// Looks up the names of all frames and writes frames and stacks as they are with names.
@@ -54,7 +74,7 @@ pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_re
     let recording = Recording::open(writer.dir())?;
     let (mut became, mut finals) = (HashMap::new(), HashSet::new());
     let mut named = 0;
-    let Names { frames, anchors } = stacks.name_all();
+    let Names { frames, anchors, lacks, unnamed } = stacks.name_all(closing.hurry);
     for (old, frames) in frames {
         named += usize::from(frames.iter().any(|frame| frame.symbol.is_some()));
         let ids: Vec<u64> = frames.iter().map(Frame::id).collect();
@@ -82,5 +102,5 @@ pub(super) fn name(stacks: &mut Stacks, closing: &mut Closing<'_>) -> pagelab_re
     })?;
     flushed?;
     writer.set_named_stacks(changes);
-    Ok(Naming { named, frames: became.len(), anchors })
+    Ok(Naming { named, frames: became.len(), anchors, lacks, unnamed })
 }

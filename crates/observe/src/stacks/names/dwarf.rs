@@ -1,0 +1,181 @@
+//! Functions by debug information, with those that the compiler inlined.
+//!
+//! Each section that cannot be read counts as empty, and what it would tell is missing; the files that others name (of dwz, of split
+//! DWARF) are opened by the caller.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+
+use addr2line::gimli::{self, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+use object::{Object, ObjectSection};
+
+use super::data::{Data, INFLATED_BYTES_MAX, inflate};
+
+type Reader<'d> = EndianSlice<'d, RunTimeEndian>;
+pub(super) type File<'d> = object::File<'d, Data<'d>>;
+
+/// Functions that are inlined into one another at one address.
+const INLINED_MAX: usize = 250;
+
+/// Values that live as long as what is made of them: the first, and the rest.
+pub(super) struct Kept<T> {
+    value: OnceCell<T>,
+    next: OnceCell<Box<Kept<T>>>,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { value: OnceCell::new(), next: OnceCell::new() }
+    }
+}
+
+impl<T> Kept<T> {
+    pub(super) fn keep(&self, value: T) -> &T {
+        let mut place = self;
+        while place.value.get().is_some() {
+            place = place.next.get_or_init(Box::default);
+        }
+        place.value.get_or_init(|| value)
+    }
+}
+
+/// Sections of files, and what could not be read of them.
+pub(super) struct Sections<'a> {
+    kept: &'a Kept<Vec<u8>>,
+    /// Bytes that may still be decompressed.
+    left: Cell<u64>,
+    broken: std::cell::RefCell<Vec<String>>,
+}
+
+impl<'a> Sections<'a> {
+    pub(super) fn new(kept: &'a Kept<Vec<u8>>) -> Self {
+        Self { kept, left: Cell::new(INFLATED_BYTES_MAX), broken: std::cell::RefCell::default() }
+    }
+
+    /// What could not be read, and why.
+    pub(super) fn broken(self) -> Vec<String> {
+        self.broken.into_inner()
+    }
+
+    fn bytes(&self, file: &File<'a>, name: &str) -> &'a [u8] {
+        let Some(section) = file.section_by_name(name) else { return &[] };
+        let data = section.compressed_data().map_err(|error| error.to_string());
+        match data.and_then(|data| inflate(data, &self.left)) {
+            Ok(Cow::Borrowed(bytes)) => bytes,
+            Ok(Cow::Owned(bytes)) => self.kept.keep(bytes),
+            Err(reason) => {
+                self.broken.borrow_mut().push(format!("{name}: {reason}"));
+                &[]
+            }
+        }
+    }
+
+    fn reader(&self, file: &File<'a>, name: Option<&str>) -> Reader<'a> {
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        EndianSlice::new(name.map_or(&[][..], |name| self.bytes(file, name)), endian)
+    }
+
+    fn load(&self, file: &File<'a>, name: impl Fn(SectionId) -> Option<&'static str>) -> gimli::Dwarf<Reader<'a>> {
+        let loaded: Result<_, std::convert::Infallible> = gimli::Dwarf::load(|id| Ok(self.reader(file, name(id))));
+        let Ok(dwarf) = loaded;
+        dwarf
+    }
+}
+
+/// Whether a file has debug information.
+pub(super) fn is_in(file: &File<'_>) -> bool {
+    file.section_by_name(".debug_info").is_some_and(|section| {
+        // A program whose information was kept elsewhere may have its headers.
+        section.file_range().is_some_and(|(_, size)| size > 0)
+    })
+}
+
+/// Files that debug information refers to.
+pub(super) trait Others<'a> {
+    /// The package of split DWARF.
+    fn package(&self) -> Option<File<'a>>;
+    /// A file of split DWARF, by the folder that it was made in and its path.
+    fn object(&self, dir: &[u8], path: &[u8]) -> Option<File<'a>>;
+}
+
+/// The functions of each address, innermost first, by their names for the linker where they have one; an address that is in none has no list.
+///
+/// # Errors
+/// In words, why nothing can be looked up.
+pub(super) fn functions<'a>(
+    file: &File<'a>,
+    common: Option<&File<'a>>,
+    others: &dyn Others<'a>,
+    sections: &Sections<'a>,
+    addrs: &[u64],
+    mut found: impl FnMut(u64, Vec<Option<String>>),
+) -> Result<(), String> {
+    let mut dwarf = sections.load(file, |id| Some(id.name()));
+    if let Some(common) = common {
+        dwarf.set_sup(sections.load(common, |id| Some(id.name())));
+    }
+    let context =
+        Context::from_dwarf(dwarf).map_err(|error| format!("the debug information cannot be read: {error}"))?;
+    let split = Split { sections, others, package: OnceCell::new() };
+    for addr in addrs {
+        let mut result = context.find_frames(*addr);
+        let frames = loop {
+            match result {
+                LookupResult::Output(frames) => break frames,
+                LookupResult::Load { load, continuation } => result = continuation.resume(split.load(&load)),
+            }
+        };
+        // One unit that cannot be read has no names; the others have theirs.
+        let Ok(mut frames) = frames else { continue };
+        let mut functions = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let Some(function) = frame.function else {
+                functions.push(None);
+                continue;
+            };
+            let name = function.raw_name().ok().map(Cow::into_owned).filter(|name| is_name(name));
+            functions.push(name);
+            if functions.len() > INLINED_MAX {
+                break;
+            }
+        }
+        if !functions.is_empty() {
+            found(*addr, functions);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text can be a name: an empty one is none, and where strings are damaged anything may come.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(|char| char.is_control() || char == char::REPLACEMENT_CHARACTER)
+}
+
+/// Debug information that is not in the file itself.
+struct Split<'s, 'a> {
+    sections: &'s Sections<'a>,
+    others: &'s dyn Others<'a>,
+    package: OnceCell<Option<DwarfPackage<Reader<'a>>>>,
+}
+
+impl<'a> Split<'_, 'a> {
+    fn load(&self, load: &SplitDwarfLoad<Reader<'a>>) -> Option<Arc<gimli::Dwarf<Reader<'a>>>> {
+        let package = self.package.get_or_init(|| {
+            let file = self.others.package()?;
+            let reader = |id: SectionId| Ok::<_, gimli::Error>(self.sections.reader(&file, id.dwo_name()));
+            DwarfPackage::load(reader, self.sections.reader(&file, None)).ok()
+        });
+        if let Some(package) = package
+            && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
+        {
+            return Some(Arc::new(unit));
+        }
+        let (dir, path) = (load.comp_dir.map_or(&[][..], |dir| dir.slice()), load.path?.slice());
+        let file = self.others.object(dir, path)?;
+        let mut dwarf = self.sections.load(&file, SectionId::dwo_name);
+        dwarf.make_dwo(&load.parent);
+        Some(Arc::new(dwarf))
+    }
+}
