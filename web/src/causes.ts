@@ -79,10 +79,7 @@ function lostTime(of: string | undefined): string {
 
 /** The section of causes of a comparison. */
 export function causes(comparison: Comparison, id: string): HTMLElement {
-  const shown = comparison.primary && ["worse", "better", "different"].includes(comparison.primary.verdict);
-  const isPart = Boolean(comparison.unknown);
-  const none = isPart ? "A part of the time differs beyond doubt, and no cause of that was found." : "No significant difference, so causes were not analysed.";
-  return diagnosis(comparison, shown ? "No cause was found." : none, id);
+  return diagnosis(comparison, comparison.no_cause ?? "No cause was found.", id);
 }
 
 /** The section of causes; `none` stands there without any. */

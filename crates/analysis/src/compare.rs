@@ -6,6 +6,7 @@ mod accounts;
 mod assemble;
 mod at_equal_speed;
 mod budget;
+mod by_time;
 mod caveats;
 mod claims;
 mod design;
@@ -37,7 +38,7 @@ use crate::stats;
 use pagelab_views::run::RunData;
 
 pub use budget::{BudgetComparison, ComponentChange, MissingPart};
-pub use claims::{Unknown, UnknownComponent};
+pub use claims::{RecorderShare, Unknown, UnknownComponent};
 pub use design::design;
 pub(crate) use facts::command;
 pub use facts::{Facts, Power, SideFacts};
@@ -151,6 +152,15 @@ pub struct Comparison {
     /// How often each word of confidence was wrong in cases whose truth was known, and where.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_rates: Vec<ErrorRate>,
+    /// The recorder's own part of the loss, where it is worth a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderShare>,
+    /// Why no cause is named, in a sentence, where none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_cause: Option<String>,
+    /// Why no metric decides, where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_primary: Option<String>,
     /// Losses that `--check` lets pass, and what became of them; empty where none was named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitAnswer>,

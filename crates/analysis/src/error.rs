@@ -13,6 +13,12 @@ pub enum AnalysisError {
     /// A recording cannot be read, or a question about it cannot be answered.
     #[error(transparent)]
     View(#[from] ViewError),
+    /// Something panicked over recordings of which each can be read.
+    #[error("pagelab gave up on this comparison, which is a defect of pagelab: {reason}")]
+    GaveUp {
+        /// The panic's words.
+        reason: String,
+    },
     /// A side of a comparison has no recordings.
     #[error(
         "no recordings were given for the {side} side; at least 2 are needed: pagelab compare --base DIR... --test DIR..."

@@ -14,7 +14,7 @@ use pagelab_fleet::outliers::OutlierOptions;
 use pagelab_fleet::rollup::{Day, FleetFolder, LabelsRow, MetricsRow, Row, RunsRow, SettingsRow, WriteOptions};
 use pagelab_fleet::{FleetError, Result};
 use pagelab_output::Sync;
-use pagelab_recording::tables::SettingsRow as Setting;
+use pagelab_recording::tables::{JobsRow, LossRow, MetricsRow as MetricRow, SettingsRow as Setting, WaitsRow};
 use pagelab_recording::{Clock, Exit, Manifest, RecordingWriter, WriterOptions};
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -83,10 +83,10 @@ impl Run {
 }
 
 fn set_complete(recording: &Path, is_complete: bool) {
-    let path = recording.join("manifest.json");
-    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("a manifest")).expect("JSON");
-    manifest["complete"] = is_complete.into();
-    fs::write(&path, manifest.to_string()).expect("room");
+    // Not by an edit of the file: one is found by its checksum.
+    let mut manifest = Manifest::load(recording).expect("a manifest");
+    manifest.complete = is_complete;
+    manifest.rewrite(recording).expect("room");
 }
 
 struct World {
@@ -299,6 +299,53 @@ fn what_cannot_be_added_is_named_and_nothing_else_is_lost() {
     assert!(reason("later").contains("99"), "{}", reason("later"));
     assert!(reason("torn").contains("manifest.json"), "{}", reason("torn"));
     assert!(done.notes.iter().any(|note| note.contains("future") && note.contains("h03")), "{:?}", done.notes);
+}
+
+/// A recording of another host with numbers that no host has.
+fn hostile(dir: &Path, number: i64) -> PathBuf {
+    let run = Run::of(number, 0, 0);
+    let path = run.write(&dir.join("of-before"));
+    let manifest = Manifest::load(&path).expect("a manifest");
+    let manifest = Manifest { rollups: BTreeMap::new(), parts: None, ..manifest };
+    let path = dir.join(format!("hostile-{number}.rec"));
+    let mut writer = RecordingWriter::create(&path, manifest, WriterOptions::default()).expect("a recording");
+    for ts in [i64::MIN, i64::MAX] {
+        match number % 5 {
+            0 => {
+                writer.push(&LossRow { ts: 1, stream: "faults", seen: u64::MAX, lost: u64::MAX, ..LossRow::default() })
+            }
+            1 => writer.push(&MetricRow { ts, name: "vmstat.pgfault", instance: None, value: Some(1.0) }),
+            2 => writer.push(&Setting { ts, key: "thp.enabled", value: Some("x"), source: "test", at: "start" }),
+            3 => writer.push(&WaitsRow { ts, task_id: Some(1), state: "run", ns: u64::MAX, ..WaitsRow::default() }),
+            _ => writer.push(&JobsRow {
+                ts,
+                job: "j",
+                direction: "read",
+                ios: u64::MAX,
+                bytes: u64::MAX,
+                ..JobsRow::default()
+            }),
+        }
+    }
+    writer.close(|_| {}).expect("a clean end");
+    path
+}
+
+/// One absurd number in the recording of one host ended the compaction of all, and no table was made.
+#[test]
+fn five_hostile_recordings_of_a_hundred_are_named_and_the_others_compacted() {
+    let world = World::new();
+    world.record((0..95).map(|host| Run::of(host, 0, 0)));
+    let bad: Vec<PathBuf> = (100..105).map(|number| hostile(&world.recordings(), number)).collect();
+    fs::remove_dir_all(world.recordings().join("of-before")).expect("ours");
+    let done = world.compact();
+    assert_eq!((done.found, done.added, done.excluded), (100, 95, 0), "{done:?}");
+    assert_eq!(world.read::<RunsRow>().len(), 95);
+    for dir in &bad {
+        let named = done.left_out.iter().find(|one| one.dir == *dir);
+        assert!(named.is_some_and(|one| one.reason.contains("column")), "{}: {:?}", dir.display(), done.left_out);
+    }
+    assert_eq!(done.left_out.len(), 5);
 }
 
 #[test]

@@ -24,11 +24,13 @@ mod recording;
 mod schema;
 mod typical;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pagelab_analysis::compare::Comparison;
+use pagelab_recording::isolated;
 use pagelab_vocab::terminal::escape;
 use pictures::Pictures;
 use recording::OneRecording;
@@ -135,13 +137,32 @@ impl<'a> Page<'a> {
         Ok(Self { comparisons, pictures, ..Self::empty(title.into()) })
     }
 
-    /// A page of recordings, each by itself.
+    /// A page of recordings, each by itself. Those that cannot be read are left out, and the title names them.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// None of them can be read.
     pub fn of_recordings(title: impl Into<String>, dirs: &[PathBuf]) -> Result<Self, PageError> {
-        let recordings = dirs.iter().map(|dir: &PathBuf| OneRecording::of(Path::new(dir)));
-        Ok(Self { recordings: recordings.collect::<Result<_, _>>()?, ..Self::empty(title.into()) })
+        let mut title: String = title.into();
+        let (mut recordings, mut first) = (Vec::new(), None);
+        for dir in dirs {
+            let reason = match isolated(|| OneRecording::of(Path::new(dir))) {
+                Ok(Ok(recording)) => {
+                    recordings.push(recording);
+                    continue;
+                }
+                Ok(Err(error)) => {
+                    let reason = error.to_string();
+                    first.get_or_insert(error);
+                    reason
+                }
+                Err(reason) => reason,
+            };
+            let _ = write!(title, "; left out: {}: {reason}", dir.display());
+        }
+        match first {
+            Some(error) if recordings.is_empty() => Err(error.into()),
+            _ => Ok(Self { recordings, ..Self::empty(title) }),
+        }
     }
 
     fn empty(title: String) -> Self {

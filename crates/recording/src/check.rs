@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
+use pagelab_vocab::streams::counted_as;
 use serde::{Deserialize, Serialize};
 
 use crate::compact::{COMMIT, Commit};
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::part::Part;
 use crate::reader::{Recording, schema_of};
+use crate::seal::Seal;
 use crate::set::{self, RunState, SET_JSON, SetJson};
 use crate::storage::TMP_SUFFIX;
 use crate::tables::{self, ColumnDef, LossRow, TableDef};
@@ -20,8 +22,11 @@ use crate::tables::{self, ColumnDef, LossRow, TableDef};
 /// What [`check`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// Whether the recorder reached a clean end.
+    /// Whether the recorder reached a clean end, and everything is there that was there then.
     pub complete: bool,
+    /// Whether the manifest lists the parts. Recordings of older versions do not: of them a part that is missing cannot be found.
+    #[serde(default)]
+    pub listed: bool,
     /// What the parts of each table hold; tables without parts are left out.
     pub tables: BTreeMap<String, TableReport>,
     /// Everything that is not as it should be.
@@ -59,8 +64,8 @@ pub enum Level {
 /// One thing that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Kind of problem, a stable identifier: `incomplete`, `part.damaged`, `part.unsorted`, `part.unverified`,
-    /// `column.missing`, `manifest.key`, `loss.unknown`, `loss.events`, `rows.dropped`, `compaction.unfinished`,
+    /// Kind of problem, a stable identifier: `incomplete`, `manifest.changed`, `part.missing`, `part.added`, `part.size`,
+    /// `part.swapped`, `part.rows`, `list.missing`, `part.damaged`, `part.unsorted`, `part.unverified`, `column.missing`, `manifest.key`, `loss.unknown`, `loss.events`, `loss.rows`, `rows.dropped`, `compaction.unfinished`,
     /// `leftover`.
     pub id: String,
     /// How bad it is.
@@ -75,12 +80,16 @@ pub struct Problem {
 /// directory that is no recording, or one that this pagelab cannot read.
 pub fn check(dir: &Path) -> Result<CheckReport> {
     let recording = Recording::open(dir)?;
-    let (complete, is_compacted) = (recording.manifest().complete, recording.manifest().is_compacted());
-    let mut checker = Checker { dir, is_compacted, report: CheckReport { complete, ..CheckReport::default() } };
-    checker.manifest(recording.manifest());
+    let (manifest, _) = Manifest::load_sealed(dir)?;
+    let (complete, listed) = (recording.manifest().complete, manifest.parts.is_some());
+    let report = CheckReport { complete, listed, ..CheckReport::default() };
+    let mut checker = Checker { dir, is_compacted: manifest.is_compacted(), report, unlisted_by_lister: false };
+    checker.manifest(&manifest);
+    checker.flaws(&recording);
     for table in tables::all() {
         checker.table(&recording, table);
     }
+    checker.list(&manifest);
     checker.loss(&recording);
     checker.leftovers(dir, 1);
     Ok(checker.report)
@@ -93,6 +102,8 @@ pub struct SetReport {
     pub recordings: BTreeMap<PathBuf, Result<CheckReport, String>>,
     /// Runs that the set says are done and that are not there.
     pub missing: Vec<PathBuf>,
+    /// Whether `set.json` was changed after it was written.
+    pub changed: bool,
 }
 
 impl SetReport {
@@ -101,7 +112,7 @@ impl SetReport {
         let whole = |found: &Result<CheckReport, String>| {
             found.as_ref().is_ok_and(|report| report.complete && report.problems.is_empty())
         };
-        self.missing.is_empty() && self.recordings.values().all(whole)
+        self.missing.is_empty() && !self.changed && self.recordings.values().all(whole)
     }
 }
 
@@ -122,7 +133,9 @@ pub fn check_set(dir: &Path) -> Result<SetReport> {
         Err(e) => return Err(e),
     }
     if is_set {
-        for run in SetJson::load(dir)?.order.iter().filter(|run| run.state == RunState::Done) {
+        let (set, seal) = SetJson::load_sealed(dir)?;
+        report.changed = seal == Seal::Broken;
+        for run in set.order.iter().filter(|run| run.state == RunState::Done) {
             let folder = dir.join(&run.dir);
             if !folder.join(MANIFEST).exists() {
                 report.missing.push(folder);
@@ -132,10 +145,15 @@ pub fn check_set(dir: &Path) -> Result<SetReport> {
     Ok(report)
 }
 
+/// Tables that have a row for each event of their stream.
+const ROW_FOR_EACH: [&str; 5] = ["faults", "syscalls", "offcpu", "samples", "block_ios"];
+
 struct Checker<'a> {
     dir: &'a Path,
     is_compacted: bool,
     report: CheckReport,
+    /// A part was met whose writer lists parts at the end.
+    unlisted_by_lister: bool,
 }
 
 impl Checker<'_> {
@@ -171,6 +189,40 @@ impl Checker<'_> {
         }
     }
 
+    /// What opening found: it has looked at names, sizes and ends.
+    fn flaws(&mut self, recording: &Recording) {
+        for flaw in recording.flaws() {
+            self.add(flaw.id, Level::Problem, &flaw.path, flaw.message.clone());
+        }
+    }
+
+    /// Compares the rows of each part with the list, and says so if there should be a list.
+    fn list(&mut self, manifest: &Manifest) {
+        let path = self.dir.join(MANIFEST);
+        if manifest.parts.is_none() && self.unlisted_by_lister && manifest.is_compacted() {
+            let message =
+                "the manifest says complete and has no list of parts, which the pagelab that wrote them makes";
+            self.report.complete = false;
+            self.add("list.missing", Level::Problem, &path, message);
+        }
+        let mut rows: BTreeMap<&str, u64> = BTreeMap::new();
+        for part in manifest.parts.iter().flatten() {
+            let listed = rows.entry(&part.table).or_default();
+            *listed = listed.saturating_add(part.rows);
+        }
+        for (table, listed) in rows {
+            let found = self.report.tables.get(table).map_or(0, |found| found.rows);
+            let folder = self.dir.join(table);
+            // Of those with another flaw it has been said.
+            let is_said = self.report.problems.iter().any(|problem| problem.path.starts_with(&folder));
+            if found != listed && !is_said {
+                let message = format!("{found} rows of {table} can be read, and {listed} were there at the end");
+                self.report.complete = false;
+                self.add("part.rows", Level::Problem, &folder, message);
+            }
+        }
+    }
+
     fn table(&mut self, recording: &Recording, table: &'static TableDef) {
         let parts = match recording.parts(table.name) {
             Ok(parts) => parts,
@@ -178,7 +230,9 @@ impl Checker<'_> {
         };
         let mut found = TableReport::default();
         let mut last = i64::MIN;
-        for path in &parts {
+        let is_missing =
+            |path: &&PathBuf| recording.flaws().iter().any(|flaw| flaw.id == "part.missing" && flaw.path == **path);
+        for path in parts.iter().filter(|path| !is_missing(path)) {
             found.parts += 1;
             found.bytes += fs::metadata(path).map_or(0, |m| m.len());
             let mut first = None;
@@ -195,6 +249,7 @@ impl Checker<'_> {
     /// Reads one part through; `last` is the largest time of the parts before.
     fn part(&mut self, table: &'static TableDef, path: &Path, first: &mut Option<i64>, last: &mut i64) -> Result<u64> {
         let part = Part::open(path)?;
+        self.unlisted_by_lister |= part.is_of_lister();
         if !part.is_verified() {
             let message = "it carries no checksums of pagelab: another program wrote it, and damage may go unseen";
             self.add("part.unverified", Level::Note, path, message);
@@ -231,7 +286,12 @@ impl Checker<'_> {
     fn loss(&mut self, recording: &Recording) {
         let path = self.dir.join("loss");
         if !self.report.tables.contains_key("loss") {
-            if self.report.tables.is_empty() {
+            let is_said = self
+                .report
+                .problems
+                .iter()
+                .any(|problem| problem.id == "part.missing" && problem.path.starts_with(&path));
+            if self.report.tables.is_empty() || is_said {
                 return;
             }
             return self.add(
@@ -241,18 +301,45 @@ impl Checker<'_> {
                 "there are no loss rows: what was lost is not known",
             );
         }
-        let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<String, [u64; 3]> = BTreeMap::new();
         let read = recording.for_each::<LossRow>(|row| {
-            if row.lost > 0 {
-                *lost.entry(row.stream.to_owned()).or_default() += row.lost;
+            let of_stream = counts.entry(row.stream.to_owned()).or_default();
+            for (sum, one) in of_stream.iter_mut().zip([row.seen, row.lost, row.filtered]) {
+                *sum = sum.saturating_add(one);
             }
         });
         // A damaged part has been reported where it was read.
         if matches!(read, Err(Error::MissingColumn { .. })) {
             self.add("loss.unknown", Level::Problem, &path, "loss rows lack values: what was lost is not known");
         }
-        for (stream, events) in lost {
+        for (stream, [_, events, _]) in counts.iter().filter(|(_, [_, lost, _])| *lost > 0) {
             self.add("loss.events", Level::Note, &path, format!("{events} events of stream {stream} were lost"));
+        }
+        if read.is_ok() {
+            self.account(recording.manifest(), &counts);
+        }
+    }
+
+    /// Whether each event that a stream saw is a row, lost or filtered. Only of what is whole otherwise: of the others it is known
+    /// already that rows are missing. A flight recorder has removed rows of before.
+    fn account(&mut self, manifest: &Manifest, counts: &BTreeMap<String, [u64; 3]>) {
+        if !self.report.complete || manifest.kept_since_ns.is_some() || !self.report.is_whole() {
+            return;
+        }
+        for table in ROW_FOR_EACH {
+            let stream = counted_as(table).stream;
+            let Some([seen, lost, filtered]) = counts.get(stream) else { continue };
+            let rows = self.report.tables.get(table).map_or(0, |found| found.rows);
+            let known = rows.saturating_add(*lost).saturating_add(*filtered);
+            if known < *seen {
+                let missing = seen.saturating_sub(known);
+                let message = format!(
+                    "stream {stream} saw {seen} events, of which {lost} were lost and {filtered} filtered, and there are {rows} \
+                     rows of {table}: {missing} are missing"
+                );
+                self.report.complete = false;
+                self.add("loss.rows", Level::Problem, &self.dir.join(table), message);
+            }
         }
     }
 

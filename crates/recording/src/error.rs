@@ -4,7 +4,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pagelab_vocab::remedies::{self, Place};
 use pagelab_vocab::terminal::shell_path;
+
+use crate::absent::no_recording;
 
 /// The newest major format this build reads, and the one it writes.
 pub const FORMAT: u32 = 1;
@@ -65,12 +68,14 @@ pub enum Error {
     /// A place to write to is not safe, or a file to read is not the expected one.
     #[error(transparent)]
     Output(pagelab_output::Error),
-    /// The file system ran out of space while parts were written.
+    /// The file system ran out of space while parts were written, or a limit of the user's was reached.
     #[error(
-        "no space left to write {path} ({needed} bytes needed); {}; what was written before stays readable: free space on that file system (df {dir}) or record to another one with -o",
-        waiting(*kept_rows, *dropped_rows), path = path.display(), dir = shell_path(path.parent().unwrap_or(path))
+        "{} to write {path} ({needed} bytes needed); {}; what was written before stays readable: {}",
+        no_room(*errno), waiting(*kept_rows, *dropped_rows), room(*errno, path), path = path.display()
     )]
     NoSpace {
+        /// ENOSPC, EDQUOT or EFBIG.
+        errno: i32,
         /// The part that did not fit.
         path: PathBuf,
         /// Its size.
@@ -97,10 +102,19 @@ pub enum Error {
         dropped_rows: u64,
     },
     /// The directory is no recording.
-    #[error("{dir} is not a recording: it has no manifest.json; give the directory that was named with -o", dir = dir.display())]
+    #[error("{}", no_recording(dir))]
     NotARecording {
         /// The directory looked at.
         dir: PathBuf,
+    },
+    /// The manifest has no content: a power cut in the first moments of a recording leaves that.
+    #[error(
+        "{path}: the manifest is empty: the machine stopped before the first second of the recording was written; \
+         needed: a recording that ran longer, record again", path = path.display()
+    )]
+    EmptyManifest {
+        /// The manifest.
+        path: PathBuf,
     },
     /// A JSON file of a recording or a set cannot be read.
     #[error("{path}: {reason}; a JSON document as docs/recording.md describes it is needed", path = path.display())]
@@ -224,9 +238,29 @@ pub fn is_hosts_fault(e: &io::Error) -> bool {
     )
 }
 
-/// Whether the kernel said that a file system is full or a quota exhausted.
+/// Whether the kernel said that there is no room: a file system is full, a quota exhausted, or a file as large as it may be.
 pub(crate) fn io_is_no_space(e: &io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+    matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
+/// What there is no room for, by the kernel's error.
+fn no_room(errno: i32) -> &'static str {
+    match errno {
+        libc::EDQUOT => "the quota of this user is used up, none left",
+        libc::EFBIG => "no larger files are allowed",
+        _ => "no space left",
+    }
+}
+
+/// What makes room, by the kernel's error.
+fn room(errno: i32, path: &Path) -> String {
+    match remedies::remedy(errno, Place::Write).filter(|_| errno != libc::ENOSPC) {
+        Some(needed) => format!("needed: {needed}"),
+        None => format!(
+            "free space on that file system (df {}) or record to another one with -o",
+            shell_path(path.parent().unwrap_or(path))
+        ),
+    }
 }
 
 /// What the kernel said keeps the hint that it has everywhere else.
@@ -257,11 +291,20 @@ fn hint(action: &str, e: &io::Error, path: &Path) -> String {
             format!("; write permission is needed: ls -ld {parent}")
         }
         Some(libc::EROFS) => "; a writable file system is needed: choose another directory with -o".to_owned(),
-        Some(libc::ENOSPC | libc::EDQUOT) => format!("; free space is needed: df {parent}"),
+        Some(libc::ENOSPC) => format!("; free space is needed: df {parent}"),
         Some(libc::EEXIST) => format!("; a directory is needed there: ls -ld {}", shell_path(path)),
         Some(libc::ENOTDIR) => format!("; a directory is needed there: ls -ld {parent}"),
-        Some(libc::EMFILE) => "; more open files are needed: ulimit -n".to_owned(),
-        _ => String::new(),
+        errno => remedies::ending(errno, place_of(action)),
+    }
+}
+
+/// Where a failed action stands in the table of remedies.
+fn place_of(action: &str) -> Place {
+    match action.split(' ').next() {
+        Some("write" | "sync") => Place::Write,
+        Some("rename") => Place::Rename,
+        Some("map") => Place::Mmap,
+        _ => Place::Open,
     }
 }
 

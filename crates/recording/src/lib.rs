@@ -14,9 +14,11 @@
 //! `complete` is whole, also after a power cut.
 //!
 //! # Reading
-//! [`Recording::open`] reads the manifest only; [`Recording::read`] streams batches in the registry's schema. Columns
+//! [`Recording::open`] reads the manifest, and looks whether its parts are there; [`Recording::read`] streams batches in the registry's schema. Columns
 //! that a recording lacks read as null, columns and tables that the registry lacks are ignored, a newer major format is
 //! refused. Damage is found by checksums and reported with file and offset; [`check()`] looks at everything.
+//! A closed recording lists its parts, and its manifest has a checksum: what is missing, added, exchanged or edited makes it
+//! incomplete for every reader, with the reason (`inventory.rs`, [`Recording::flaws`]).
 //! Tables whose rows are sums over others, which a view reads instead of events, are in [`rollup`].
 //! Sets of recordings are found by [`set::discover`]. What was mapped at an instant, and which tasks lived, is replayed by
 //! [`space`] and [`lifetimes`].
@@ -42,6 +44,7 @@
 //! | random over 4 GiB, exact addresses | 17.6 | 5.76 | 16.0, 36 | 43.4, 13.0 | 40 | 5.74 |
 //! | compiler-like (4 tasks, 2,000 instructions) | 23.7 | 8.49 | 16.0, 36 | 55.0, 14.9 | 69 | 6.33 |
 
+mod absent;
 mod ahead;
 pub mod attribution;
 mod check;
@@ -50,15 +53,21 @@ pub mod docs;
 mod encode;
 mod error;
 mod fold;
+mod guard;
+mod inventory;
+mod isolate;
 mod keep;
 mod late;
 pub mod lifetimes;
+mod losses;
 mod manifest;
 mod merge;
+mod pages;
 mod part;
 mod reader;
 pub mod rollup;
 mod scan;
+mod seal;
 pub mod set;
 pub mod space;
 mod span;
@@ -70,9 +79,10 @@ mod writer;
 pub use check::{CheckReport, Level, Problem, SetReport, TableReport, check, check_set};
 pub use compact::NamedStacks;
 pub use error::{Error, FORMAT, Result, is_hosts_fault};
+pub use isolate::isolated;
 pub use manifest::{
-    Better, Clock, EndedBy, Exit, FoundTarget, MANIFEST, Manifest, Measured, MeasuredBy, PrintedValue, Probe,
-    ProbeState, Rusage, SelfCost, WrittenRollup,
+    Better, Clock, EndedBy, Exit, Flaw, FoundTarget, ListedPart, MANIFEST, Manifest, Measured, MeasuredBy,
+    PrintedValue, Probe, ProbeState, Rusage, SelfCost, WrittenRollup,
 };
 pub use reader::{BatchReader, Recording, SortedReader};
 pub use scan::{PartBytes, ScanPart};

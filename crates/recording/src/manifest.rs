@@ -1,5 +1,6 @@
 //! `manifest.json`: the recording's contents, its host and its success.
 
+mod parts;
 mod run;
 
 use std::collections::BTreeMap;
@@ -11,8 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, FORMAT, Result};
+use crate::seal::{self, Seal};
 use crate::storage::{Storage, replace_document, write_atomically};
 
+pub use parts::{Flaw, ListedPart};
+pub(crate) use parts::{flaws_of_document, sentence};
 pub use run::{Better, EndedBy, FoundTarget, Measured, MeasuredBy, PrintedValue, Rusage};
 
 /// Name of the manifest in a recording's directory.
@@ -80,6 +84,9 @@ pub struct Manifest {
     /// Command that was recorded.
     #[serde(default)]
     pub command: Option<Vec<String>>,
+    /// Durations that the command names, seconds: one that takes as long as that ends by time and not by its work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_durations_s: Vec<f64>,
     /// Job that was recorded.
     #[serde(default)]
     pub job: Option<Value>,
@@ -128,6 +135,9 @@ pub struct Manifest {
     /// Rows that could not be written and were given up, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rows_dropped: BTreeMap<String, u64>,
+    /// What a reader of any view must know, in sentences: tasks that go on, figures that the kernel's own contradict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Faults that no mapping explains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults_unattributed: Option<u64>,
@@ -137,6 +147,10 @@ pub struct Manifest {
     /// Why rollups could not be made although the recording was closed well. Views make their figures from events then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollups_missing: Option<String>,
+    /// The parts of all tables as they were when the recording was closed. Absent from recordings of older versions, and from those
+    /// whose recorder died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<ListedPart>>,
     /// Further keys, such as what each probe reports of itself under its own name.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -161,6 +175,7 @@ impl Default for Manifest {
             boot_id: None,
             clock: Clock::default(),
             command: None,
+            named_durations_s: Vec::new(),
             job: None,
             exit: None,
             complete: false,
@@ -177,9 +192,11 @@ impl Default for Manifest {
             values: Vec::new(),
             incomplete_reason: None,
             rows_dropped: BTreeMap::new(),
+            notes: Vec::new(),
             faults_unattributed: None,
             rollups: BTreeMap::new(),
             rollups_missing: None,
+            parts: None,
             extra: Map::new(),
         }
     }
@@ -291,7 +308,28 @@ impl Manifest {
 
     /// Reads the manifest of the recording in `dir`. [`Error::NewerFormat`] is decided before anything else is looked
     /// at, because a newer format may mean other things by the same keys.
+    ///
+    /// One that was changed after it was written reads as that of a recording that is not complete.
     pub fn load(dir: &Path) -> Result<Self> {
+        let (mut manifest, seal) = Self::load_sealed(dir)?;
+        let flaws = flaws_of_document(dir, manifest.parts.as_deref(), seal);
+        manifest.take_flaws(&flaws);
+        Ok(manifest)
+    }
+
+    /// Says why the recording is not complete, if it has flaws. A reason that is there stays the first one.
+    pub(crate) fn take_flaws(&mut self, flaws: &[Flaw]) {
+        let Some(found) = sentence(flaws) else { return };
+        self.complete = false;
+        self.incomplete_reason = Some(match self.incomplete_reason.take() {
+            Some(reason) if reason.contains(&found) => reason,
+            Some(reason) => format!("{reason}; {found}"),
+            None => found,
+        });
+    }
+
+    /// As [`Manifest::load`], as it stands there, and what its checksum says.
+    pub(crate) fn load_sealed(dir: &Path) -> Result<(Self, Seal)> {
         let path = dir.join(MANIFEST);
         let text = match read_plain(&path, LARGEST) {
             Ok(text) => text,
@@ -300,8 +338,13 @@ impl Manifest {
             }
             Err(e) => return Err(e.into()),
         };
+        // Some file systems give zeros after a power cut.
+        if text.iter().all(|byte| *byte == 0) {
+            return Err(Error::EmptyManifest { path });
+        }
         let bad = |e: serde_json::Error| Error::BadJson { path: path.clone(), reason: e.to_string() };
-        let value: Value = serde_json::from_slice(&text).map_err(bad)?;
+        let mut value: Value = serde_json::from_slice(&text).map_err(bad)?;
+        let seal = seal::take(&text, &mut value);
         let found = value.get("format").and_then(Value::as_u64);
         match found {
             None | Some(0) => Err(Error::BadJson {
@@ -319,7 +362,7 @@ impl Manifest {
             Some(_) => {
                 let manifest: Self = serde_json::from_value(value).map_err(bad)?;
                 match manifest.absurd() {
-                    None => Ok(manifest),
+                    None => Ok((manifest, seal)),
                     Some(reason) => Err(Error::BadJson { path, reason }),
                 }
             }
@@ -346,12 +389,12 @@ impl Manifest {
         Some(format!("cpus is {cpus}; at most {MOST_CPUS} are needed"))
     }
 
-    /// The document as it is written.
+    /// The document as it is written: its last key is a checksum of itself.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         // Serialisation of these types cannot fail: keys are strings and numbers are finite by construction of `Value`.
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
-        text
+        seal::put(text)
     }
 
     /// Writes the manifest of a closed recording anew, with keys that became known afterwards; whole or not at all, and forced to

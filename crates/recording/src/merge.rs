@@ -8,14 +8,15 @@
 //! A part that is damaged is left out from where the damage is, and named once; the others go on.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
 use crate::error::{Error, Result};
-use crate::part::{BATCH_ROWS, Part, PartReader};
+use crate::guard::{Guard, Limits};
+use crate::part::{BATCH_ROWS, Part, PartReader, refused};
 use crate::reader::schema_of;
 use crate::tables::ColumnDef;
 
@@ -52,11 +53,15 @@ impl Run {
         times(&self.batch).get(self.at).copied().unwrap_or(i64::MIN)
     }
 
-    /// Goes to the next batch that has rows; false at the end.
-    fn refill(&mut self) -> Result<bool> {
+    /// Goes to the next batch that has rows; false at the end. What the guard refuses is damage of the part at `path`.
+    fn refill(&mut self, guard: &mut Option<Guard>, path: &Path) -> Result<bool> {
         while self.at >= self.batch.num_rows() {
             let Some(batch) = self.reader.as_mut().and_then(Iterator::next) else { return Ok(false) };
-            (self.batch, self.batches, self.at) = (batch?, self.batches + 1, 0);
+            let batch = batch?;
+            if let Some(guard) = guard {
+                guard.check(&batch).map_err(|wrong| refused(path, wrong))?;
+            }
+            (self.batch, self.batches, self.at) = (batch, self.batches + 1, 0);
             self.left = self.left.saturating_sub(self.batch.num_rows());
             if self.left == 0 {
                 self.reader = None;
@@ -94,6 +99,8 @@ pub(crate) struct Merge {
     /// Damage that is still to be reported.
     unreported: VecDeque<Error>,
     failed: bool,
+    /// None for rows that were written by this process.
+    guard: Option<Guard>,
 }
 
 impl Merge {
@@ -109,6 +116,7 @@ impl Merge {
             damaged: BTreeSet::new(),
             unreported: VecDeque::new(),
             failed: false,
+            guard: None,
         };
         for number in (0..).take(merge.parts.len()) {
             if let Err(error) = merge.await_part(number) {
@@ -117,6 +125,12 @@ impl Merge {
         }
         merge.waiting.make_contiguous().sort_by_key(|w| (w.first, w.place));
         Ok(merge)
+    }
+
+    /// Looks at each batch before it is given away.
+    pub(crate) fn guarded(self, limits: Limits) -> Self {
+        let guard = Some(Guard::new(limits, &self.columns));
+        Self { guard, ..self }
     }
 
     /// Puts the row groups of a part among those that the merge will reach.
@@ -173,7 +187,8 @@ impl Merge {
         let reader = part.read_group(group as usize, &self.columns, &self.schema, batch_rows)?;
         let batch = RecordBatch::new_empty(self.schema.clone());
         let mut run = Run { place, reader: Some(reader), left, batch, batches: 0, at: 0 };
-        Ok(run.refill()?.then_some(run))
+        let is_any = run.refill(&mut self.guard, &self.parts[number as usize])?;
+        Ok(is_any.then_some(run))
     }
 
     /// A part, its footer read.
@@ -212,7 +227,7 @@ impl Merge {
         let to = to.max(run.at + 1);
         let piece = Piece { id: (run.place, run.batches), batch: run.batch.clone(), from: run.at, to };
         run.at = to;
-        match run.refill() {
+        match run.refill(&mut self.guard, &self.parts[place.0 as usize]) {
             Ok(true) => {}
             Ok(false) => drop(self.open.swap_remove(best)),
             Err(error) => {

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +21,8 @@ use parquet::file::statistics::Statistics;
 
 use crate::encode::footer::{self, PARQUET_MAGIC, TAIL_LEN, Trailer};
 use crate::error::{Error, Result};
+use crate::isolate;
+use crate::pages::{self, Sizes};
 use crate::span::Span;
 use crate::tables::{ColType, ColumnDef, text_of};
 
@@ -32,6 +33,17 @@ pub(crate) const BATCH_ROWS: usize = 1 << 16;
 /// kilobytes and our parts 128 MiB in all; other programs write row groups of a million rows.
 const LARGEST_FOOTER: u64 = 64 << 20;
 const LARGEST_CHUNK: u64 = 512 << 20;
+/// What the columns of a row group take when they are unpacked: ours have some 12 MiB.
+const LARGEST_GROUP: u64 = 256 << 20;
+/// A part takes at most so many times its own size when it is unpacked, beyond [`ALWAYS_UNPACKED`]: equal values pack well, but
+/// times differ.
+const LARGEST_RATIO: u64 = 1000;
+const ALWAYS_UNPACKED: u64 = 64 << 20;
+/// Values of a column in a row group: lists have several for each row.
+const LARGEST_VALUES: u64 = 1 << 25;
+/// Rows that a part has for each of its bytes, beyond [`ALWAYS_ROWS`].
+const ROWS_PER_BYTE: u64 = 4096;
+const ALWAYS_ROWS: u64 = 1 << 20;
 
 /// Where a part is damaged, and how.
 #[derive(Debug, Clone)]
@@ -53,13 +65,9 @@ impl Damage {
 /// Runs library code on bytes that may be damaged. The library means to return errors, but in files that carry no
 /// checksums of ours it still finds cases that panic.
 fn guarded<T, E: ToString>(f: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(f)) {
+    match isolate::caught(f) {
         Ok(result) => result.map_err(|e| e.to_string()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(format!("the Parquet reader gave up: {}", text.unwrap_or("no reason given")))
-        }
+        Err(words) => Err(format!("the Parquet reader gave up: {words}")),
     }
 }
 
@@ -107,6 +115,11 @@ impl Part {
         Ok(metadata.schema().clone())
     }
 
+    /// Size of the file.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
     /// Rows, as the footer says.
     pub(crate) fn rows(&self) -> u64 {
         self.metadata.row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or_default()).sum()
@@ -115,6 +128,11 @@ impl Part {
     /// Whether every byte is covered by a checksum, as it is in parts that pagelab wrote.
     pub(crate) fn is_verified(&self) -> bool {
         self.checksums.is_some()
+    }
+
+    /// Whether it was written by a pagelab that lists the parts when it closes a recording.
+    pub(crate) fn is_of_lister(&self) -> bool {
+        self.metadata.file_metadata().created_by().is_some_and(|by| by.ends_with(footer::LISTED))
     }
 
     /// Compares the checksum of every column chunk, without decoding anything.
@@ -249,6 +267,11 @@ impl Part {
     }
 }
 
+/// The error of a part whose values are refused.
+pub(crate) fn refused(path: &Path, wrong: String) -> Error {
+    Damage::at(0)(wrong).of(path)
+}
+
 /// Opens the file of a part, and says how long it is.
 fn open_file(path: &Path) -> Result<(File, u64)> {
     let file = match open_plain(path) {
@@ -261,6 +284,15 @@ fn open_file(path: &Path) -> Result<(File, u64)> {
     };
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     Ok((file, len))
+}
+
+/// The size of a part, and the checksum at its end if it has one of ours, without reading anything else.
+pub(crate) fn end_checksum(path: &Path) -> Result<(u64, Option<u32>)> {
+    let (file, len) = open_file(path)?;
+    let mut end = [0; footer::END_LEN];
+    let Some(at) = len.checked_sub(footer::END_LEN as u64) else { return Ok((len, None)) };
+    file.read_exact_at(&mut end, at).map_err(Error::io("read", path))?;
+    Ok((len, footer::checksum_of_end(&end)))
 }
 
 /// The type that a field of a part is wanted in, if it is: as one of `columns`, or as the bytes that one of them is the text of
@@ -315,6 +347,7 @@ fn read_footer(file: &File, len: u64) -> Result<(ParquetMetaData, Option<Vec<u32
     let at_footer = Damage::at(footer_at);
     let trailer = footer::unseal(&bytes).map_err(&at_footer)?;
     let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes)).map_err(&at_footer)?;
+    bound(&metadata, len).map_err(&at_footer)?;
     let chunks: usize = metadata.row_groups().iter().map(RowGroupMetaData::num_columns).sum();
     let ours = metadata.file_metadata().created_by().is_some_and(|by| by.starts_with(footer::CREATED_BY));
     match trailer {
@@ -327,13 +360,68 @@ fn read_footer(file: &File, len: u64) -> Result<(ParquetMetaData, Option<Vec<u32
     }
 }
 
+/// Refuses a part that would take more memory or time than parts of its size do.
+fn bound(metadata: &ParquetMetaData, len: u64) -> Result<(), String> {
+    let (mut all, mut all_rows) = (0_u64, 0_u64);
+    for group in metadata.row_groups() {
+        let rows =
+            u64::try_from(group.num_rows()).map_err(|_| "a row group has a negative number of rows".to_owned())?;
+        all_rows = all_rows.saturating_add(rows);
+        let mut unpacked = 0_u64;
+        for chunk in group.columns() {
+            let [bytes, values] = [chunk.uncompressed_size(), chunk.num_values()].map(u64::try_from);
+            let (Ok(bytes), Ok(values)) = (bytes, values) else {
+                return Err("a column chunk has a negative size".to_owned());
+            };
+            if values > LARGEST_VALUES {
+                return Err(format!(
+                    "a column chunk is said to have {values} values; at most {LARGEST_VALUES} are needed"
+                ));
+            }
+            unpacked = unpacked.saturating_add(bytes);
+        }
+        if unpacked > LARGEST_GROUP {
+            return Err(format!(
+                "a row group takes {unpacked} bytes when it is unpacked; at most {LARGEST_GROUP} are needed"
+            ));
+        }
+        all = all.saturating_add(unpacked);
+    }
+    let most = len.saturating_mul(LARGEST_RATIO).saturating_add(ALWAYS_UNPACKED);
+    if all > most {
+        return Err(format!("its {len} bytes take {all} when they are unpacked; at most {most} are needed"));
+    }
+    let most = len.saturating_mul(ROWS_PER_BYTE).saturating_add(ALWAYS_ROWS);
+    if all_rows > most {
+        return Err(format!("it is said to have {all_rows} rows in {len} bytes; at most {most} are needed"));
+    }
+    Ok(())
+}
+
 /// A column chunk in the file.
 #[derive(Debug, Clone, Copy)]
 struct ChunkPlace {
     start: u64,
     len: u64,
+    /// What it comes to when it is unpacked, as the footer says. None of a piece of the file that is no chunk.
+    unpacked: Option<Sizes>,
     column: usize,
     checksum: Option<u32>,
+}
+
+impl ChunkPlace {
+    /// Whether unpacking takes no more than the footer says.
+    fn fits(&self, bytes: &[u8]) -> Result<(), String> {
+        let Some(said) = self.unpacked else { return Ok(()) };
+        let Some(found) = pages::sizes(bytes) else { return Err("the heads of its pages cannot be read".to_owned()) };
+        if found.bytes > said.bytes || found.values > said.values {
+            return Err(format!(
+                "its pages have {} bytes and {} values, and the footer says {} and {}",
+                found.bytes, found.values, said.bytes, said.values
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Gives column chunks to the Parquet library, each verified as a whole before its first byte is decoded.
@@ -362,7 +450,7 @@ impl Chunks {
             Some(place) if place.checksum.is_some() => Ok(self.chunk_from(start)?.slice(..len as usize)),
             // Behind the chunks of other programs there are bloom filters and indexes of pages.
             _ if end <= self.len => {
-                let bytes = self.load(&ChunkPlace { start, len, column: 0, checksum: None })?;
+                let bytes = self.load(&ChunkPlace { start, len, unpacked: None, column: 0, checksum: None })?;
                 let touched = self.places.iter().filter(|p| p.start < end && start < p.start + p.len);
                 for place in touched.filter(|place| place.checksum.is_some()) {
                     self.load(place)?;
@@ -397,7 +485,9 @@ impl Chunks {
                         format!("a column chunk is said to have {len} bytes; at most {LARGEST_CHUNK} are needed");
                     return Err(Damage::at(start)(reason));
                 }
-                places.push(ChunkPlace { start, len, column, checksum: checksums.next() });
+                let [bytes, values] = [chunk.uncompressed_size(), chunk.num_values()].map(|n| n.unsigned_abs());
+                let unpacked = Some(Sizes { bytes, values });
+                places.push(ChunkPlace { start, len, unpacked, column, checksum: checksums.next() });
             }
         }
         places.sort_by_key(|p| p.start);
@@ -435,7 +525,10 @@ impl Chunks {
                 let len = place.len;
                 Err(damage(format!("the checksum of the {len} bytes from here is {found:08x}, {wanted:08x} is needed")))
             }
-            _ => Ok(Bytes::from(bytes)),
+            _ => {
+                place.fits(&bytes).map_err(damage)?;
+                Ok(Bytes::from(bytes))
+            }
         }
     }
 
@@ -491,6 +584,10 @@ pub(crate) struct PartReader {
 }
 
 impl PartReader {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn normalise(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let arrays: Vec<ArrayRef> = self
             .columns

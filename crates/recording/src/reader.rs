@@ -11,25 +11,36 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use crate::ahead::Ahead;
 use crate::compact::Commit;
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use crate::guard::{Guard, Limits};
+use crate::inventory::{self, is_named_well, place};
+use crate::manifest::{Flaw, Manifest};
 use crate::merge::Merge;
-use crate::part::{Part, PartReader};
+use crate::part::{Part, PartReader, refused};
 use crate::span::{Sieve, Span};
 use crate::tables::{self, ColumnDef, Row, TableDef, TableView};
 
-/// An open recording. Opening reads the manifest only.
+/// An open recording. Opening reads the manifest, and compares its list of parts with what is there.
 #[derive(Debug, Clone)]
 pub struct Recording {
     dir: PathBuf,
     manifest: Manifest,
+    flaws: Vec<Flaw>,
     span: Span,
 }
 
 impl Recording {
-    /// Opens the recording in `dir`, also one whose recorder died.
+    /// Opens the recording in `dir`, also one whose recorder died, and one of which parts are missing: its manifest then says that it
+    /// is not complete, and why.
     pub fn open(dir: &Path) -> Result<Self> {
-        let manifest = Manifest::load(dir)?;
-        Ok(Self { dir: dir.to_owned(), manifest, span: Span::default() })
+        let (mut manifest, seal) = Manifest::load_sealed(dir)?;
+        let flaws = inventory::flaws(dir, &manifest, seal);
+        manifest.take_flaws(&flaws);
+        Ok(Self { dir: dir.to_owned(), manifest, flaws, span: Span::default() })
+    }
+
+    /// What is not as it was when the recording was closed.
+    pub fn flaws(&self) -> &[Flaw] {
+        &self.flaws
     }
 
     /// The same recording, of which readers are given only the events of a part of its time. What events cannot be read
@@ -73,14 +84,18 @@ impl Recording {
         Ok(found)
     }
 
-    /// The files of a table's parts, in order; every row of the table is in exactly one of them. A rollup that is not what its
-    /// sources would give now has none.
+    /// The files of a table's parts, in order; every row of the table is in exactly one of them. They are those that the manifest lists,
+    /// if it has a list: of one that is missing the reader says so. A rollup that is not what its sources would give now has none.
     pub fn parts(&self, table: &str) -> Result<Vec<PathBuf>> {
         let def = tables::table_or_err(table)?;
         if def.rollup.is_some() && self.current_rollup(def).is_none() {
             return Ok(Vec::new());
         }
         let table = def.name;
+        if let Some(listed) = &self.manifest.parts {
+            let of_table = listed.iter().filter(|part| part.table == table && is_named_well(part));
+            return Ok(of_table.map(|part| place(&self.dir, part)).collect());
+        }
         let replaced = match Commit::load(&self.dir)? {
             Some(commit) => commit.parts(&self.dir, table)?,
             None => None,
@@ -96,7 +111,9 @@ impl Recording {
         let asked = schema_of(&columns);
         let sieve = Sieve::of(self.span, table, &mut columns);
         let schema = schema_of(&columns);
-        Ok(BatchReader { parts: self.parts(table.name)?.into(), columns, schema, asked, sieve, current: None })
+        let guard = Guard::new(Limits::of(&self.manifest), &columns);
+        let parts = self.parts(table.name)?.into();
+        Ok(BatchReader { parts, columns, schema, asked, sieve, guard, current: None })
     }
 
     /// Like [`Recording::read`]; a thread decodes the next batches while the caller works on one.
@@ -113,7 +130,8 @@ impl Recording {
     pub fn read_sorted(&self, table: &str, columns: Option<&[&str]>) -> Result<SortedReader> {
         let mut wanted = select(tables::table_or_err(table)?, columns)?;
         let sieve = Sieve::of(self.span, tables::table_or_err(table)?, &mut wanted);
-        Ok(SortedReader { merge: self.merge(table, columns)?, sieve })
+        let limits = Limits::of(&self.manifest);
+        Ok(SortedReader { merge: self.merge(table, columns)?.guarded(limits), sieve })
     }
 
     pub(crate) fn merge(&self, table: &str, columns: Option<&[&str]>) -> Result<Merge> {
@@ -267,6 +285,7 @@ pub struct BatchReader {
     schema: SchemaRef,
     asked: SchemaRef,
     sieve: Option<Sieve>,
+    guard: Guard,
     current: Option<PartReader>,
 }
 
@@ -292,6 +311,11 @@ impl Iterator for BatchReader {
             if let Some(part) = self.current.as_mut() {
                 match part.next() {
                     Some(Ok(batch)) => {
+                        if let Err(wrong) = self.guard.check(&batch) {
+                            let error = refused(part.path(), wrong);
+                            self.current = None;
+                            return Some(Err(error));
+                        }
                         return Some(match &self.sieve {
                             Some(sieve) => sieve.pass(&batch),
                             None => Ok(batch),

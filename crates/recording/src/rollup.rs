@@ -29,7 +29,8 @@ use twox_hash::XxHash64;
 use crate::compact::{Batch, Ended, new_name};
 use crate::encode::{Effort, PartEncoder};
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, WrittenRollup};
+use crate::inventory;
+use crate::manifest::{Flaw, Manifest, WrittenRollup, sentence};
 use crate::reader::{Recording, list_parts};
 use crate::storage::{FileStorage, Storage, write_atomically};
 use crate::tables::{self, RollupDef, Row, TableColumns, TableDef, TableView};
@@ -96,6 +97,14 @@ fn is_added_up(table: &TableDef) -> bool {
 /// All rollups of the registry.
 fn rollups() -> impl Iterator<Item = (&'static TableDef, RollupDef)> {
     tables::all().iter().filter_map(|table| Some((*table, table.rollup?)))
+}
+
+fn is_rollup(table: &str) -> bool {
+    rollups().any(|(rollup, _)| rollup.name == table)
+}
+
+fn is_of_rollup(flaw: &Flaw) -> bool {
+    flaw.table.as_deref().is_some_and(is_rollup)
 }
 
 /// The thread that adds up the rows of a table while compaction merges them.
@@ -319,18 +328,25 @@ pub enum Outcome {
 /// still whole.
 pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
     let recording = Recording::open(dir)?;
-    if !recording.manifest().complete {
-        return Ok(Outcome::Left("the recording is not complete".to_owned()));
+    let (mut manifest, seal) = Manifest::load_sealed(dir)?;
+    // Rollups that are missing are what is made here.
+    let flaws = inventory::flaws(dir, &manifest, seal);
+    let others: Vec<Flaw> = flaws.into_iter().filter(|flaw| !is_of_rollup(flaw)).collect();
+    if !manifest.complete || !others.is_empty() {
+        let why = sentence(&others).map_or_else(String::new, |flaws| format!(": {flaws}"));
+        return Ok(Outcome::Left(format!("the recording is not complete{why}")));
     }
     let made = match made(&recording, witnesses)? {
         Ok(made) => made,
         Err(reason) => return Ok(Outcome::Left(reason)),
     };
     let storage = FileStorage;
-    let mut manifest = recording.manifest().clone();
     // From here on the old ones do not count: a manifest must never name rollups that are not there.
     manifest.rollups.clear();
     manifest.rollups_missing = None;
+    let listed = manifest.parts.take();
+    manifest.parts = listed.map(|parts| parts.into_iter().filter(|part| !is_rollup(&part.table)).collect());
+    let has_list = manifest.parts.is_some();
     manifest.rewrite(dir)?;
     let mut rows = BTreeMap::new();
     for rollup in &made {
@@ -346,6 +362,9 @@ pub fn write(dir: &Path, witnesses: &dyn Witnesses) -> Result<Outcome> {
         }
     }
     manifest.rollups = entries(&recording, &manifest, &rows)?;
+    if has_list {
+        manifest.parts = Some(inventory::list(dir)?);
+    }
     manifest.rewrite(dir)?;
     Ok(Outcome::Written(rows.into_iter().map(|(table, rows)| (table.to_owned(), rows)).collect()))
 }

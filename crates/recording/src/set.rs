@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::manifest::{MANIFEST, Manifest};
+use crate::seal::{self, Seal};
 use crate::storage::replace_document;
 
-/// Name of the set's document.
-pub const SET_JSON: &str = "set.json";
+pub use crate::absent::SET_JSON;
 
 /// Folder of warm-up runs within a set.
 pub const WARMUP: &str = "warmup";
@@ -46,6 +46,28 @@ pub fn discover<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RecordingRef>> {
     let mut found = folders(paths)?.iter().map(|dir| reference(dir)).collect::<Result<Vec<_>>>()?;
     found.sort_by(|a, b| (&a.host, &a.variant, a.run, &a.dir).cmp(&(&b.host, &b.variant, b.run, &b.dir)));
     Ok(found)
+}
+
+/// As [`discover`], with the recordings of which the manifest cannot be read beside the others, each with its error.
+///
+/// # Errors
+/// A path that has no recording, or cannot be looked at; and the first error, if no manifest can be read.
+pub fn discover_readable<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<RecordingRef>, Vec<(PathBuf, Error)>)> {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for dir in folders(paths)? {
+        match reference(&dir) {
+            Ok(reference) => found.push(reference),
+            Err(error) => unreadable.push((dir, error)),
+        }
+    }
+    found.sort_by(|a, b| (&a.host, &a.variant, a.run, &a.dir).cmp(&(&b.host, &b.variant, b.run, &b.dir)));
+    match unreadable.pop() {
+        Some((_, error)) if found.is_empty() => Err(error),
+        last => {
+            unreadable.extend(last);
+            Ok((found, unreadable))
+        }
+    }
 }
 
 /// The folders of recordings at and below `paths`, as [`discover`] finds them, whatever state their manifests are in.
@@ -174,9 +196,17 @@ pub struct SetJson {
 impl SetJson {
     /// Reads the document of the set in `dir`.
     pub fn load(dir: &Path) -> Result<Self> {
+        Ok(Self::load_sealed(dir)?.0)
+    }
+
+    /// As [`SetJson::load`], and what its checksum says.
+    pub(crate) fn load_sealed(dir: &Path) -> Result<(Self, Seal)> {
         let path = dir.join(SET_JSON);
         let text = read_plain(&path, LARGEST)?;
-        serde_json::from_slice(&text).map_err(|e| Error::BadJson { path, reason: e.to_string() })
+        let bad = |e: serde_json::Error| Error::BadJson { path: path.clone(), reason: e.to_string() };
+        let mut value: Value = serde_json::from_slice(&text).map_err(bad)?;
+        let seal = seal::take(&text, &mut value);
+        Ok((serde_json::from_value(value).map_err(bad)?, seal))
     }
 
     /// Writes the document atomically, so that a reader meets the old or the new one at every instant, and forces it to
@@ -184,6 +214,6 @@ impl SetJson {
     pub fn save(&self, dir: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
-        replace_document(dir, SET_JSON, &text)
+        replace_document(dir, SET_JSON, &seal::put(text))
     }
 }

@@ -12,8 +12,10 @@ use crate::compact::{self, NamedStacks};
 use crate::encode;
 use crate::error::{Error, Result, io_is_no_space};
 use crate::fold::Fold;
+use crate::inventory;
 use crate::keep::Keep;
 use crate::late::Late;
+use crate::losses::{Counts, Losses};
 use crate::manifest::{COMPACTED, Manifest};
 use crate::reader::Recording;
 use crate::rollup::{self, Rollups, Witnesses};
@@ -82,8 +84,8 @@ struct PendingPart {
     table: &'static TableDef,
     rows: u64,
     bytes: Vec<u8>,
-    /// Dropped rows that this part, of `loss`, reports, by table.
-    tells: BTreeMap<&'static str, u64>,
+    /// What this part reports, if it is one of `loss`.
+    reports: Losses,
 }
 
 /// Writes one recording; see the crate's manual for what survives what.
@@ -109,12 +111,14 @@ pub struct RecordingWriter {
     late: Late,
     stats: WriterStats,
     dropped: BTreeMap<&'static str, u64>,
-    /// Dropped rows that no `loss` row reports yet.
-    untold: BTreeMap<&'static str, u64>,
-    /// Dropped rows that the next part of `loss` reports.
-    telling: BTreeMap<&'static str, u64>,
+    /// Counts that no written part of `loss` holds: of rows that were dropped, and of parts of `loss` that were.
+    unreported: Losses,
+    /// Some of these are of parts of `loss`: what they count must not be there before them.
+    owes_counts: bool,
     /// What made rows be dropped for the first time.
     dropped_because: Option<String>,
+    /// Why the last part of `loss` could not be written, if it could not.
+    loss_failed: Option<String>,
 }
 
 impl std::fmt::Debug for RecordingWriter {
@@ -166,9 +170,10 @@ impl RecordingWriter {
             late: Late::default(),
             stats: WriterStats::default(),
             dropped: BTreeMap::new(),
-            untold: BTreeMap::new(),
-            telling: BTreeMap::new(),
+            unreported: Losses::default(),
+            owes_counts: false,
             dropped_because: None,
+            loss_failed: None,
         };
         writer.save_manifest()?;
         writer.reserve()?;
@@ -279,7 +284,7 @@ impl RecordingWriter {
         if let Some(provider) = self.loss.as_mut() {
             provider(now_ns, &mut self.tables.loss);
         }
-        self.push_untold(now_ns);
+        self.push_unreported(now_ns);
         let mut first_error = self.retry_pending().err();
         // Taken out for the time, because writing needs the rest of the writer; the buffers' memory comes back with it.
         let mut tables = std::mem::take(&mut self.tables);
@@ -314,12 +319,12 @@ impl RecordingWriter {
         let done = self.close_tables(now);
         while let Some(part) = self.pending.pop_front() {
             self.stats.kept_rows -= part.rows;
-            self.drop_rows(part.table.name, part.rows, &part.tells);
+            self.drop_rows(part.table.name, part.rows, &part.reports);
         }
         // Rows that waited when it was made do so no longer.
         let done = done.map_err(|error| match error {
-            Error::NoSpace { path, needed, .. } => {
-                Error::NoSpace { path, needed, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
+            Error::NoSpace { errno, path, needed, .. } => {
+                Error::NoSpace { errno, path, needed, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
             }
             Error::SpoolFull { path, max_bytes, .. } => {
                 Error::SpoolFull { path, max_bytes, kept_rows: 0, dropped_rows: self.stats.dropped_rows }
@@ -332,8 +337,9 @@ impl RecordingWriter {
         if let Err(e) = self.storage.remove_file(&reserve) {
             tracing::warn!("{} stays behind: {e}", reserve.display());
         }
-        self.tell_last_losses(now);
-        let reason = done.as_ref().err().map(ToString::to_string).or_else(|| self.dropped_reason());
+        self.write_last_losses(now);
+        let listed = self.list_parts(done.is_ok() && moved.is_none());
+        let reason = done.as_ref().err().map(ToString::to_string).or_else(|| self.dropped_reason()).or(listed);
         self.manifest.complete = reason.is_none();
         if let Some(reason) = reason {
             self.manifest.incomplete_reason = Some(reason);
@@ -357,6 +363,18 @@ impl RecordingWriter {
         Ok(self.stats)
     }
 
+    /// Puts the list of parts into the manifest, if it is `known` that no others come or go. Gives the reason if there can be none.
+    fn list_parts(&mut self, known: bool) -> Option<String> {
+        if !known {
+            return None;
+        }
+        match inventory::list(&self.dir) {
+            Ok(parts) => self.manifest.parts = Some(parts),
+            Err(error) => return Some(error.to_string()),
+        }
+        None
+    }
+
     /// What the recording is in the store goes under a key of its own: here parts of it are missing.
     fn note_moved(&mut self, moved: &Spool) {
         let there = spool::in_store(self.manifest.complete, self.manifest.incomplete_reason.as_deref());
@@ -368,33 +386,34 @@ impl RecordingWriter {
 
     /// Why rows are missing although the end was clean.
     fn dropped_reason(&self) -> Option<String> {
-        let because = self.dropped_because.as_deref()?;
+        // A part of `loss` that was given up is reported again.
+        let because = self.dropped_because.as_deref().filter(|_| !self.dropped.is_empty())?;
         let tables: Vec<String> = self.dropped.iter().map(|(table, rows)| format!("{rows} rows of {table}")).collect();
         Some(format!("{} were given up: {because}", tables.join(", ")))
     }
 
-    /// Puts dropped rows into `loss`. The events were counted as seen when the probe saw them.
-    fn push_untold(&mut self, now_ns: i64) {
-        for (table, lost) in std::mem::take(&mut self.untold) {
-            *self.telling.entry(table).or_default() += lost;
-            let stream = if table == "mappings" { "maps" } else { table };
-            self.push_loss(&LossRow { ts: now_ns, stream, cpu: None, seen: 0, lost, filtered: 0 });
+    /// Puts the counts that no written part holds into `loss`.
+    fn push_unreported(&mut self, now_ns: i64) {
+        self.owes_counts = false;
+        for (stream, counts) in std::mem::take(&mut self.unreported).by_stream {
+            let Counts { seen, lost, filtered } = counts;
+            self.push_loss(&LossRow { ts: now_ns, stream: &stream, cpu: None, seen, lost, filtered });
         }
     }
 
     /// A part of `loss` alone, for rows given up when the last parts were written. It is small, and the reserve has just
     /// made room; if it fails all the same the manifest's `rows_dropped` still tells.
-    fn tell_last_losses(&mut self, now_ns: i64) {
+    fn write_last_losses(&mut self, now_ns: i64) {
         // Unreported rows at this point were dropped by a failed flush: so there was no compaction that this part could
         // upset.
-        if self.untold.is_empty() {
+        if self.unreported.by_stream.is_empty() {
             return;
         }
-        self.push_untold(now_ns);
+        self.push_unreported(now_ns);
         let stored = self.tables.loss.take_batch().and_then(|batch| {
             let (table, rows) = (LossRow::TABLE, batch.num_rows() as u64);
             let bytes = encode::live_part(table, &batch, 0)?;
-            self.store(&PendingPart { table, rows, bytes, tells: BTreeMap::new() })
+            self.store(&PendingPart { table, rows, bytes, reports: Losses::default() })
         });
         if let Err(e) = stored {
             tracing::warn!("the last rows of loss are not written: {e}");
@@ -456,29 +475,43 @@ impl RecordingWriter {
     /// Encodes and stores one part. When the file system fails, the encoded part is kept if there is room.
     fn write_rows(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows() as u64;
-        let tells = if table.name == LossRow::TABLE.name { std::mem::take(&mut self.telling) } else { BTreeMap::new() };
+        let reports = if table.name == LossRow::TABLE.name { Losses::of(batch)? } else { Losses::default() };
         let late_rows = self.late.rows(table.name, batch);
         let bytes = match encode::live_part(table, batch, late_rows) {
             Ok(bytes) => bytes,
             Err(e) => {
-                self.drop_rows(table.name, rows, &tells);
+                self.drop_rows(table.name, rows, &reports);
                 self.dropped_because.get_or_insert_with(|| e.to_string());
                 return Err(e);
             }
         };
-        let part = PendingPart { table, rows, bytes, tells };
+        let part = PendingPart { table, rows, bytes, reports };
         let path = self.part_path(table);
-        let Err(e) = self.store(&part) else {
-            self.fold(table, path, batch, part.bytes.len());
-            return Ok(());
+        let stored = if self.waits_for_loss(table) { Ok(false) } else { self.store(&part).map(|()| true) };
+        let error = match stored {
+            Ok(true) => {
+                self.fold(table, path, batch, part.bytes.len());
+                return Ok(());
+            }
+            Ok(false) => None,
+            Err(error) => Some(error),
         };
         let needed = part.bytes.len() as u64;
         let kept = self.keep_or_drop(part);
-        let error = self.explain(e, path, needed);
-        if !kept {
-            self.dropped_because.get_or_insert_with(|| error.to_string());
+        let error = error.map(|error| self.explain(error, path, needed));
+        if table.name == LossRow::TABLE.name {
+            self.loss_failed = error.as_ref().map(ToString::to_string);
         }
-        Err(error)
+        if !kept && let Some(reason) = error.as_ref().map(ToString::to_string).or_else(|| self.loss_failed.clone()) {
+            self.dropped_because.get_or_insert(reason);
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Whether rows have to wait because the counts that go before them could not be written.
+    fn waits_for_loss(&self, table: &TableDef) -> bool {
+        let is_loss = |table: &TableDef| table.name == LossRow::TABLE.name;
+        !is_loss(table) && (self.owes_counts || self.pending.iter().any(|part| is_loss(part.table)))
     }
 
     /// Puts a flight recorder's small parts together when there are enough of them.
@@ -486,7 +519,7 @@ impl RecordingWriter {
         let Some(small) = self.fold.as_mut().and_then(|fold| fold.add(table.name, path, batch, bytes)) else { return };
         let stored = concat_batches(batch.schema_ref(), &small.rows).map_err(Error::from).and_then(|rows| {
             let bytes = encode::live_part(table, &rows, 0)?;
-            self.store(&PendingPart { table, rows: 0, bytes, tells: BTreeMap::new() })
+            self.store(&PendingPart { table, rows: 0, bytes, reports: Losses::default() })
         });
         if let Err(error) = stored {
             // Their rows are all there.
@@ -504,7 +537,14 @@ impl RecordingWriter {
     fn explain(&self, e: Error, path: PathBuf, needed: u64) -> Error {
         match e {
             Error::Io { source, .. } if io_is_no_space(&source) => {
-                Error::NoSpace { path, needed, kept_rows: self.stats.kept_rows, dropped_rows: self.stats.dropped_rows }
+                let WriterStats { kept_rows, dropped_rows, .. } = self.stats;
+                Error::NoSpace {
+                    errno: source.raw_os_error().unwrap_or_default(),
+                    path,
+                    needed,
+                    kept_rows,
+                    dropped_rows,
+                }
             }
             Error::SpoolFull { path, max_bytes, .. } => {
                 let WriterStats { kept_rows, dropped_rows, .. } = self.stats;
@@ -517,25 +557,28 @@ impl RecordingWriter {
     /// Keeps a part for another try if there is room; false if its rows had to be given up.
     fn keep_or_drop(&mut self, part: PendingPart) -> bool {
         let held: usize = self.pending.iter().map(|p| p.bytes.len()).sum();
-        let fits = held + part.bytes.len() <= self.options.max_pending_bytes;
+        // Counts that were given up are told by the next ones: rows must not be there before them.
+        let fits = held + part.bytes.len() <= self.options.max_pending_bytes && !self.owes_counts;
         if fits {
             self.stats.kept_rows += part.rows;
             self.pending.push_back(part);
         } else {
-            self.drop_rows(part.table.name, part.rows, &part.tells);
+            self.drop_rows(part.table.name, part.rows, &part.reports);
         }
         fits
     }
 
-    /// Counts the rows of a part that is given up; the dropped rows that it reported are unreported again.
-    fn drop_rows(&mut self, table: &'static str, rows: u64, tells: &BTreeMap<&'static str, u64>) {
-        self.stats.dropped_rows += rows;
-        for (told, lost) in tells {
-            *self.untold.entry(told).or_default() += lost;
+    /// Counts the rows of a part that is given up. Of a part of `loss` nothing is lost: what it reports is reported again.
+    fn drop_rows(&mut self, table: &'static str, rows: u64, reports: &Losses) {
+        if table == LossRow::TABLE.name {
+            self.unreported.add_all(reports);
+            self.owes_counts = true;
+            return;
         }
+        self.stats.dropped_rows += rows;
         *self.dropped.entry(table).or_default() += rows;
-        *self.untold.entry(table).or_default() += rows;
         *self.manifest.rows_dropped.entry(table.to_owned()).or_default() += rows;
+        self.unreported.add_dropped(table, rows);
     }
 
     fn retry_pending(&mut self) -> Result<()> {

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use common::{intervals, lost, push_interval};
+use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Manifest, Recording, RecordingWriter, WriterOptions, check};
 
 /// A small file system in memory, unmounted when the test ends, however it ends.
@@ -108,4 +109,52 @@ fn space_that_comes_back_is_used() {
     let recording = Recording::open(&dir).unwrap();
     assert!(recording.manifest().complete);
     assert_eq!(recording.rows("faults").unwrap(), (n as u64 + 1) * 200);
+}
+
+/// Events of `faults` that were seen and lost, as `loss` has them, after rows of `intervals` were written to a disk of `kib`.
+fn counted(kib: u32, intervals: i64, max_pending_bytes: usize) -> (u64, u64, u64) {
+    let tmp = tempfile::tempdir().unwrap();
+    let mount = tmp.path().join("disk");
+    fs::create_dir(&mount).unwrap();
+    let _disk = SmallDisk::mount(&mount, kib);
+    let dir = mount.join("rec");
+    let options = WriterOptions { max_pending_bytes, ..WriterOptions::default() };
+    let mut w = RecordingWriter::create(&dir, Manifest::default(), options).unwrap();
+    for n in 0..intervals {
+        push_interval(&mut w, n);
+        let _ = w.flush(n * 1_000_000);
+        // At every instant: what is there was seen, and that is there, too.
+        let (seen, lost, rows) = sums(&dir);
+        assert!(rows + lost <= seen, "{kib} KiB, interval {n}: {rows} rows and {lost} lost of {seen}");
+    }
+    let _ = w.close(|_| ());
+    sums(&dir)
+}
+
+fn sums(dir: &Path) -> (u64, u64, u64) {
+    let recording = Recording::open(dir).unwrap();
+    let (mut seen, mut lost) = (0, 0);
+    let count = |row: LossRow<'_>| {
+        if row.stream == "faults" {
+            (seen, lost) = (seen + row.seen, lost + row.lost);
+        }
+    };
+    recording.for_each::<LossRow>(count).unwrap();
+    (seen, lost, recording.rows("faults").unwrap())
+}
+
+/// More events were lost than had been seen, because the counts of those seen had not found room and were forgotten; and rows were
+/// there before their counts.
+#[test]
+fn what_was_seen_is_counted_on_every_disk_that_the_manifest_fits_on() {
+    for kib in [150, 180, 220, 260, 300, 400, 500, 600] {
+        for max_pending_bytes in [0, 3_000, 20_000, 1 << 20] {
+            let (seen, lost, rows) = counted(kib, 40, max_pending_bytes);
+            assert_eq!(
+                (seen, rows + lost),
+                (8000, 8000),
+                "{kib} KiB, {max_pending_bytes} bytes kept: {rows} rows, {lost} lost"
+            );
+        }
+    }
 }

@@ -125,7 +125,11 @@ fn sync_all_of(mount: &Path) {
 fn violation(dir: &Path, written_back: bool, closed: bool) -> Option<String> {
     let recording = match Recording::open(dir) {
         Ok(recording) => recording,
-        Err(Error::NotARecording { .. } | Error::BadJson { .. }) if !written_back && !closed => return None,
+        Err(Error::NotARecording { .. } | Error::BadJson { .. } | Error::EmptyManifest { .. })
+            if !written_back && !closed =>
+        {
+            return None;
+        }
         Err(e) => return Some(format!("cannot be opened: {e}")),
     };
     let complete = recording.manifest().complete;

@@ -18,3 +18,4 @@ mod roundtrip;
 mod schema;
 mod spool;
 mod stacks;
+mod whole;

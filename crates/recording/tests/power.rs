@@ -306,7 +306,7 @@ fn violation(dir: &Path, sure: &[i64], closed: bool) -> Option<String> {
         Ok(recording) => recording,
         Err(Error::NotARecording { .. }) if sure.is_empty() && !closed => return None,
         // The first manifest may be torn; with it nothing is said to be complete.
-        Err(Error::BadJson { .. }) if sure.is_empty() && !closed => return None,
+        Err(Error::BadJson { .. } | Error::EmptyManifest { .. }) if sure.is_empty() && !closed => return None,
         Err(e) => return Some(format!("cannot be opened: {e}")),
     };
     let complete = recording.manifest().complete;

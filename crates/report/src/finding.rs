@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::compare::{Unknown, UnknownComponent};
+use pagelab_analysis::compare::{RecorderShare, Unknown, UnknownComponent};
 use pagelab_analysis::rules::{Effect, ErrorRate, Finding, Fix, Number, Unexplained, error_rate, lost_time};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
@@ -79,6 +79,17 @@ pub(crate) fn unexplained(unexplained: Option<&Unexplained>, width: usize) -> St
 }
 
 /// What no cause claims, with where it is; empty if little is left.
+/// The recorder's own part of the loss.
+pub(crate) fn recorder(recorder: &RecorderShare) -> String {
+    format!(
+        "Recorder: {:.0} % of {} ({} per {}) is pagelab's own time; fewer streams take less: --observe.",
+        recorder.share * 100.0,
+        lost_time(&recorder.of),
+        quantity(recorder.ns, "ns"),
+        recorder.per
+    )
+}
+
 pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
     let component =
         |one: &UnknownComponent| format!("{} ({}, {:.0} %)", one.component, quantity(one.ns, "ns"), one.share * 100.0);

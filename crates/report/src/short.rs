@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use pagelab_analysis::compare::{Comparison, Unknown, Verdict};
 use pagelab_analysis::rules::{Finding, error_rate, lost_time};
 
-use crate::finding::share_of_loss;
+use crate::finding::{recorder, share_of_loss};
 use crate::paragraph::wrap;
 use crate::sides::power;
 use crate::style::Style;
 use crate::table::clean;
-use crate::verdict::{judged, no_cause_in_a_line, setting_values};
+use crate::verdict::{judged, no_cause_in_a_line, no_primary, setting_values};
 use crate::waterfall::waterfall_of;
 
 /// Lines of the whole, commands that are longer than a line counted once.
@@ -38,7 +38,7 @@ pub fn short(comparison: &Comparison, style: &Style) -> String {
 fn headline(comparison: &Comparison, style: &Style) -> String {
     let runs = format!("{} base and {} test runs", comparison.base.n, comparison.test.n);
     let Some(primary) = &comparison.primary else {
-        return wrap(&format!("No primary metric: nothing was decided ({runs})."), style.width, "", "");
+        return wrap(&no_primary(comparison, &runs), style.width, "", "");
     };
     let text = wrap(&judged(primary, comparison.method, &runs, comparison.alpha), style.width, "", "");
     let mut out = format!("{}\n", style.heading(text.trim_end()));
@@ -80,6 +80,9 @@ fn why(comparison: &Comparison, style: &Style) -> String {
     }
     if comparison.findings.is_empty() {
         out.push_str(&wrap(&no_cause_in_a_line(comparison), style.width, "", "  "));
+    }
+    if let Some(share) = &comparison.recorder {
+        out.push_str(&wrap(&recorder(share), style.width, "", "  "));
     }
     if let Some(rest) = &comparison.unknown {
         out.push_str(&wrap(&unknown(rest), style.width, "", "  "));

@@ -9,7 +9,7 @@ use pagelab_vocab::units::{quantity, significant};
 
 use crate::changes::largest_changes;
 pub use crate::explanation::explanation;
-use crate::finding::{finding, unexplained, unknown};
+use crate::finding::{finding, recorder, unexplained, unknown};
 use crate::latency::latency;
 use crate::paragraph::wrap;
 pub use crate::sides::each_run;
@@ -36,6 +36,9 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         out.push_str(&no_cause(comparison, style));
         out.push('\n');
     }
+    if let Some(share) = &comparison.recorder {
+        out.push_str(&wrap(&recorder(share), style.width, "", "  "));
+    }
     out.push_str(&match &comparison.unknown {
         Some(rest) => unknown(rest, style.width),
         None => unexplained(comparison.unexplained.as_ref(), style.width),
@@ -60,7 +63,7 @@ fn cautions(comparison: &Comparison, style: &Style) -> String {
 fn headline(comparison: &Comparison, style: &Style) -> String {
     let runs = format!("{} base and {} test runs", comparison.base.n, comparison.test.n);
     let text = match &comparison.primary {
-        None => format!("No primary metric: nothing was decided ({runs})."),
+        None => no_primary(comparison, &runs),
         Some(primary) => judged(primary, comparison.method, &runs, comparison.alpha),
     };
     let mut out = wrap(&text, style.width, "", "");
@@ -77,6 +80,13 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         ));
     }
     out
+}
+
+/// That no metric decides, and why.
+pub(crate) fn no_primary(comparison: &Comparison, runs: &str) -> String {
+    let reason =
+        comparison.no_primary.as_deref().map_or_else(String::new, |reason| format!(" Reason: {}.", clean(reason)));
+    format!("No primary metric: nothing was decided ({runs}).{reason}")
 }
 
 pub(crate) fn judged(primary: &Primary, method: ComparisonMethod, runs: &str, alpha: f64) -> String {
@@ -122,13 +132,7 @@ fn no_cause(comparison: &Comparison, style: &Style) -> String {
 
 /// Why there is no cause, or that there is none.
 pub(crate) fn no_cause_in_a_line(comparison: &Comparison) -> String {
-    match &comparison.unknown {
-        _ if is_shown(comparison) => "No cause was found.",
-        _ if is_untested(comparison) => "Nothing was tested, so no cause is named.",
-        Some(_) => "A part of the time differs beyond doubt, and no cause of that was found.",
-        None => "No significant difference, so causes were not analysed.",
-    }
-    .to_owned()
+    comparison.no_cause.clone().unwrap_or_else(|| "No cause was found.".to_owned())
 }
 
 fn is_shown(comparison: &Comparison) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pagelab_recording::set::{RunState, SET_JSON, SetJson};
-use pagelab_recording::{MANIFEST, Manifest};
+use pagelab_recording::{MANIFEST, Manifest, Recording};
 
 use crate::dates::date_of_ns;
 
@@ -37,8 +37,8 @@ fn walk(out: &Path, dir: &Path, parts: &[&str], kept: &mut Kept) {
         return of_set(out, dir, &set, parts, kept);
     }
     let [part, rest @ ..] = parts else {
-        match Manifest::load(dir) {
-            Ok(manifest) if manifest.complete => kept.dirs.push(dir.to_owned()),
+        match Recording::open(dir) {
+            Ok(recording) if recording.manifest().complete => kept.dirs.push(dir.to_owned()),
             Ok(_) => kept.failed += 1,
             // A folder that is none.
             Err(_) => {}

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::{Probe, ProbeState, Recording};
+use pagelab_vocab::streams as words;
 
 use crate::catalogue::Catalogue;
 use crate::error::{QueryError, Result};
@@ -22,23 +23,8 @@ use crate::error::{QueryError, Result};
 /// Name of the table.
 pub(crate) const COVERAGE: &str = "coverage";
 
-/// The streams that fill a table by themselves, and the table.
-const STREAMS: [(&str, &str); 14] = [
-    ("metrics", "metrics"),
-    ("settings", "settings"),
-    ("tasks", "tasks"),
-    ("faults", "faults"),
-    ("maps", "mappings"),
-    ("dax", "dax_faults"),
-    ("syscalls", "syscalls"),
-    ("waits", "waits"),
-    ("sched", "offcpu"),
-    ("cpu", "samples"),
-    ("counters", "counters"),
-    ("block", "block_ios"),
-    ("regions", "region_pages"),
-    ("khugepaged", "khugepaged"),
-];
+/// A part of `faults` that has a table of its own, and may be missing where they are not.
+const KHUGEPAGED: &str = "khugepaged";
 
 /// A stream of a recording.
 struct Stream {
@@ -54,17 +40,20 @@ fn streams(reference: &RecordingRef) -> Result<Vec<Stream>> {
     let recording = Recording::open(&reference.dir)?;
     let mut probes = recording.manifest().probes.clone();
     let mut found = Vec::new();
-    for (name, table) in STREAMS {
+    let all = words::Stream::all().map(|stream| (stream.name(), stream.table()));
+    for (name, table) in all.chain([(KHUGEPAGED, Some(KHUGEPAGED))]) {
         let at = probes.iter().position(|probe| probe.name == name);
         let probe = at.map(|at| probes.remove(at));
         let state = match &probe {
             Some(probe) => state(probe),
             // Recordings made of other tools' data have tables and no probes.
-            None if !recording.parts(table)?.is_empty() => "active",
-            None => "absent",
+            None => match table {
+                Some(table) if !recording.parts(table)?.is_empty() => "active",
+                _ => "absent",
+            },
         };
         let (recording, name) = (reference.clone(), name.to_owned());
-        found.push(Stream { recording, name, table: Some(table), state, probe });
+        found.push(Stream { recording, name, table, state, probe });
     }
     for probe in probes {
         let (recording, name) = (reference.clone(), probe.name.clone());

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use futures::{FutureExt, StreamExt};
 use pagelab_recording::set::RecordingRef;
 use pagelab_recording::tables;
+use pagelab_vocab::remedies::{self, Place};
 
 use crate::catalogue::{Catalogue, check_planned};
 use crate::coverage::{COVERAGE, Coverage};
@@ -73,6 +74,10 @@ pub(crate) fn in_threads<T: Send>(
 ) -> Result<T> {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(available).clamp(1, MAX_THREADS);
+    // The engine's library panics where it cannot start one of its threads.
+    can_start(threads).map_err(|e| {
+        QueryError::Unanswered(format!("cannot start {threads} threads for the query: {e}{}", ending(&e)))
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
@@ -85,6 +90,26 @@ pub(crate) fn in_threads<T: Send>(
         let thread = thread.spawn_scoped(scope, || work(&runtime, threads));
         let thread = thread.map_err(|e| QueryError::Unanswered(format!("cannot start a thread for the query: {e}")))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// What is needed where there is no room for threads.
+fn ending(error: &std::io::Error) -> String {
+    remedies::ending(error.raw_os_error(), Place::Fork)
+}
+
+/// Starts so many threads at once, and two for the engine's own work, which end at once.
+fn can_start(threads: usize) -> std::io::Result<()> {
+    let all_are_there = std::sync::Mutex::new(());
+    let held = all_are_there.lock();
+    std::thread::scope(|scope| {
+        // They end when `held` goes, whichever way.
+        let _held = held;
+        for _ in 0..threads + 2 {
+            let thread = std::thread::Builder::new().stack_size(64 << 10);
+            thread.spawn_scoped(scope, || drop(all_are_there.lock()))?;
+        }
+        Ok(())
     })
 }
 

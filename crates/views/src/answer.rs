@@ -48,8 +48,10 @@ impl About {
 
 impl<T> Answer<T> {
     /// The answer of `view`, made of `recording`.
-    pub fn new(view: &'static str, recording: &Recording, notes: Vec<String>, data: T) -> Self {
+    pub fn new(view: &'static str, recording: &Recording, mut notes: Vec<String>, data: T) -> Self {
         let manifest = recording.manifest();
+        let of_recording = manifest.notes.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>();
+        notes.splice(0..0, of_recording);
         let mut reasons = Vec::new();
         if let Some(reason) = &manifest.incomplete_reason {
             reasons.push((INCOMPLETE_REASON, Value::from(reason.as_str())));

@@ -6,6 +6,9 @@
 //! and has none; what does not add up (means, percentiles, shares) is the mean over the runs that have it. Several rows of
 //! one name in one run are added up; their means and percentiles cannot be, and are null.
 //!
+//! Events that were lost are no change: where a side lost a share of a stream's events, its counts are between what was recorded
+//! and that divided by the share that was kept, and what differs by no more than that is not called different.
+//!
 //! Rows that one side alone has are kept and marked. A list that was not recorded on one side is left out with a note: its rows
 //! would all look new.
 
@@ -13,10 +16,14 @@ pub mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pagelab_recording::Recording;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::error::Result;
+use crate::read::loss_of;
 use crate::selection::{Selection, cut};
+use crate::view::ViewDef;
 use lists::{Column, ListDef, NO_FIGURES, Sort};
 
 /// A figure of both sides.
@@ -26,9 +33,9 @@ pub struct Change {
     pub base: Option<f64>,
     /// Mean over the runs of the test side; null where none has it.
     pub test: Option<f64>,
-    /// Test less base; null unless both are known.
+    /// Test less base; null unless both are known and events that were lost cannot explain it.
     pub difference: Option<f64>,
-    /// Test by base; null unless both are known and base is not 0.
+    /// Test by base; null unless both are known, base is not 0 and events that were lost cannot explain it.
     pub ratio: Option<f64>,
 }
 
@@ -41,6 +48,18 @@ impl Change {
             difference: both.map(|(base, test)| test - base),
             ratio: both.filter(|(base, _)| *base != 0.0).map(|(base, test)| test / base),
         }
+    }
+
+    /// A figure that adds up over events of which a share was lost on each side.
+    fn with_loss(base: Option<f64>, test: Option<f64>, lost: Lost) -> Self {
+        let change = Self::of(base, test);
+        let Some((least_base, least_test)) = base.zip(test) else { return change };
+        let (most_base, most_test) = (least_base / (1.0 - lost.base), least_test / (1.0 - lost.test));
+        let apart = least_base > most_test || least_test > most_base;
+        if apart || least_base.total_cmp(&least_test).is_eq() || (lost.base <= 0.0 && lost.test <= 0.0) {
+            return change;
+        }
+        Self { difference: None, ratio: None, ..change }
     }
 
     /// How much it changed, for ranking; 0 where it is not known.
@@ -121,16 +140,65 @@ pub struct SidesView {
     pub notes: Vec<String>,
 }
 
-/// Pairs the rows of a view's documents: one document per run of each side, none of its lists cut.
+/// One run of a side, as a view has it.
+#[derive(Debug, Clone)]
+pub struct SideRun {
+    /// The view's document, none of its lists cut.
+    pub document: Value,
+    /// Share of the events that the view counts that was lost, 0 to 1.
+    pub lost_share: f64,
+}
+
+impl SideRun {
+    /// The document that the view called `view` made of the recording.
+    ///
+    /// # Errors
+    /// The recording's loss cannot be read.
+    pub fn new(view: &str, recording: &Recording, document: Value) -> Result<Self> {
+        let mut notes = Vec::new();
+        let [seen, lost] = match ViewDef::named(view)?.stream {
+            Some(stream) => loss_of(recording, stream, &mut notes)?,
+            None => [0, 0],
+        };
+        Ok(Self { document, lost_share: if seen == 0 { 0.0 } else { (lost as f64 / seen as f64).min(1.0) } })
+    }
+}
+
+/// The share of events that each side lost, the mean over its runs.
+#[derive(Debug, Clone, Copy)]
+struct Lost {
+    base: f64,
+    test: f64,
+}
+
+impl Lost {
+    fn note(self) -> Option<String> {
+        let pct = |share: f64| 100.0 * share;
+        (self.base > 0.0 || self.test > 0.0).then(|| {
+            format!(
+                "{:.2} % of the base's events and {:.2} % of the test side's were lost: what differs by no more than that is not \
+                 called a change; a larger ring loses fewer: pagelab record --ring-bytes 64M",
+                pct(self.base),
+                pct(self.test)
+            )
+        })
+    }
+}
+
+/// Pairs the rows of a view's documents: one document per run of each side.
 ///
 /// `selection` says by `top` how many rows of each list are kept.
-pub fn changes(view: &str, base: &[Value], test: &[Value], selection: &Selection) -> SidesView {
-    let mut notes = Vec::new();
+pub fn changes(view: &str, base: &[SideRun], test: &[SideRun], selection: &Selection) -> SidesView {
+    let share = |runs: &[SideRun]| mean(runs.iter().map(|run| run.lost_share)).unwrap_or(0.0);
+    let lost = Lost { base: share(base), test: share(test) };
+    let documents = |runs: &[SideRun]| -> Vec<Value> { runs.iter().map(|run| run.document.clone()).collect() };
+    let (base, test) = (&documents(base)[..], &documents(test)[..]);
+    let mut notes: Vec<String> = lost.note().into_iter().collect();
     let mut lists = Vec::new();
     for def in lists::of_view(view) {
         let missing = |side: &[Value]| side.iter().filter(|run| !run[def.list].is_array()).count();
         match (missing(base), missing(test)) {
-            (0, 0) => lists.push(changed_list(def, base, test, selection.limit(true))),
+            (0, 0) => lists.push(changed_list(def, base, test, lost, selection.limit(true))),
             (on_base, on_test) if on_base == base.len() && on_test == test.len() => {}
             (on_base, on_test) => notes.push(format!(
                 "{}: left out, because {on_base} of {} base runs and {on_test} of {} test runs have no such list",
@@ -152,14 +220,14 @@ pub fn changes(view: &str, base: &[Value], test: &[Value], selection: &Selection
         view: view.to_owned(),
         base_runs: base.len(),
         test_runs: test.len(),
-        totals: totals(base, test),
+        totals: totals(base, test, lost),
         lists,
         notes,
     }
 }
 
 /// The numbers at the head of the documents.
-fn totals(base: &[Value], test: &[Value]) -> BTreeMap<String, Change> {
+fn totals(base: &[Value], test: &[Value], lost: Lost) -> BTreeMap<String, Change> {
     let mut names = BTreeSet::new();
     for run in base.iter().chain(test) {
         for (name, value) in run.as_object().into_iter().flatten() {
@@ -170,7 +238,10 @@ fn totals(base: &[Value], test: &[Value]) -> BTreeMap<String, Change> {
         }
     }
     let side = |runs: &[Value], name: &str| mean(runs.iter().filter_map(|run| run[name].as_f64()));
-    names.into_iter().map(|name| (name.clone(), Change::of(side(base, &name), side(test, &name)))).collect()
+    names
+        .into_iter()
+        .map(|name| (name.clone(), Change::with_loss(side(base, &name), side(test, &name), lost)))
+        .collect()
 }
 
 /// One name's values in one run: of several rows what adds up is added up.
@@ -182,7 +253,7 @@ struct RunRow {
 
 type Rows = BTreeMap<Vec<Option<String>>, RunRow>;
 
-fn changed_list(def: &'static ListDef, base: &[Value], test: &[Value], limit: usize) -> ChangedList {
+fn changed_list(def: &'static ListDef, base: &[Value], test: &[Value], lost: Lost, limit: usize) -> ChangedList {
     let numbers: Vec<&Column> = def.columns.iter().filter(|column| column.sort != Sort::Word).collect();
     let words: Vec<&Column> = def.columns.iter().filter(|column| column.sort == Sort::Word).collect();
     let read = |runs: &[Value]| -> Vec<Rows> { runs.iter().map(|run| rows_of(def, run, &numbers, &words)).collect() };
@@ -195,8 +266,11 @@ fn changed_list(def: &'static ListDef, base: &[Value], test: &[Value], limit: us
             (false, true) => Presence::New,
             _ => Presence::Both,
         };
-        let figure =
-            |at: usize| Change::of(side_figure(&base, key, at, numbers[at]), side_figure(&test, key, at, numbers[at]));
+        let figure = |at: usize| {
+            let column = numbers[at];
+            let (base, test) = (side_figure(&base, key, at, column), side_figure(&test, key, at, column));
+            if column.sort == Sort::Sum { Change::with_loss(base, test, lost) } else { Change::of(base, test) }
+        };
         let word = |at: usize| WordChange { base: side_words(&base, key, at), test: side_words(&test, key, at) };
         rows.push(ChangedRow {
             key: key.clone(),
@@ -205,7 +279,7 @@ fn changed_list(def: &'static ListDef, base: &[Value], test: &[Value], limit: us
             words: words.iter().enumerate().map(|(at, column)| (column.path, word(at))).collect(),
         });
     }
-    let sums = sums(&rows, &numbers);
+    let sums = sums(&rows, &numbers, lost);
     rank(&mut rows, numbers.first().map(|column| column.path));
     let count = |presence| rows.iter().filter(|row| row.presence == presence).count();
     let (vanished, new) = (count(Presence::Vanished), count(Presence::New));
@@ -228,14 +302,14 @@ fn rank(rows: &mut [ChangedRow], first: Option<&str>) {
     });
 }
 
-fn sums(rows: &[ChangedRow], numbers: &[&Column]) -> BTreeMap<&'static str, Change> {
+fn sums(rows: &[ChangedRow], numbers: &[&Column], lost: Lost) -> BTreeMap<&'static str, Change> {
     let mut sums = BTreeMap::new();
     for column in numbers.iter().filter(|column| column.sort == Sort::Sum) {
         let of = |side: fn(&Change) -> Option<f64>| {
             let known: Vec<f64> = rows.iter().filter_map(|row| side(row.figures.get(column.path)?)).collect();
             (!known.is_empty()).then(|| known.iter().sum())
         };
-        sums.insert(column.path, Change::of(of(|change| change.base), of(|change| change.test)));
+        sums.insert(column.path, Change::with_loss(of(|change| change.base), of(|change| change.test), lost));
     }
     sums
 }
@@ -340,8 +414,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn calls(rows: &Value) -> Value {
-        json!({ "calls": 5, "groups": rows, "notes": [] })
+    /// As it was recorded, nothing lost.
+    fn whole(document: Value) -> SideRun {
+        SideRun { document, lost_share: 0.0 }
+    }
+
+    fn calls(rows: &Value) -> SideRun {
+        whole(json!({ "calls": 5, "groups": rows, "notes": [] }))
     }
 
     fn row<'a>(view: &'a SidesView, name: &str) -> &'a ChangedRow {
@@ -376,8 +455,8 @@ mod tests {
 
     #[test]
     fn a_list_that_one_side_did_not_record_is_left_out_with_a_note() {
-        let base = [json!({ "classes": null })];
-        let test = [json!({ "classes": [{ "class": "heap", "faults": 1 }] })];
+        let base = [whole(json!({ "classes": null }))];
+        let test = [whole(json!({ "classes": [{ "class": "heap", "faults": 1 }] }))];
         let view = changes("faults", &base, &test, &Selection::default());
         assert!(view.lists.iter().all(|list| list.list != "classes"));
         assert!(view.notes.iter().any(|note| note.starts_with("classes: left out")), "{:?}", view.notes);
@@ -385,7 +464,7 @@ mod tests {
 
     #[test]
     fn pipes_are_one_row_whatever_their_numbers() {
-        let files = |pipe: &str| json!({ "files": [{ "path": pipe, "reads": { "bytes": 9 } }] });
+        let files = |pipe: &str| whole(json!({ "files": [{ "path": pipe, "reads": { "bytes": 9 } }] }));
         let view = changes("io", &[files("pipe:[17]")], &[files("pipe:[4711]")], &Selection::default());
         let list = &view.lists[0];
         assert_eq!((list.rows_total, list.rows[0].presence), (1, Presence::Both));
@@ -393,9 +472,35 @@ mod tests {
 
     #[test]
     fn words_of_both_sides_are_shown() {
-        let files = |pattern: &str| json!({ "files": [{ "path": "/a", "reads": { "bytes": 9, "pattern": pattern } }] });
+        let files =
+            |pattern: &str| whole(json!({ "files": [{ "path": "/a", "reads": { "bytes": 9, "pattern": pattern } }] }));
         let view = changes("io", &[files("sequential")], &[files("random")], &Selection::default());
         let words = &view.lists[0].rows[0].words["reads/pattern"];
         assert_eq!((words.base.join(" "), words.test.join(" ")), ("sequential".to_owned(), "random".to_owned()));
+    }
+
+    #[test]
+    fn events_that_were_lost_are_no_change() {
+        let run = |calls: u64, lost_share: f64| SideRun {
+            document: json!({ "groups": [{ "name": "read", "calls": calls, "p99_ns": 7 }] }),
+            lost_share,
+        };
+        let changed = |base: SideRun, test: SideRun| changes("syscalls", &[base], &[test], &Selection::default());
+        // 10 % lost of 1000 calls on both sides alike, and on one of them.
+        for lost in [0.0, 0.1] {
+            let view = changed(run(1000, lost), run(900, 0.1));
+            let calls = &row(&view, "read").figures["calls"];
+            assert_eq!(
+                (calls.base, calls.test, calls.difference, calls.ratio),
+                (Some(1000.0), Some(900.0), None, None)
+            );
+            assert_eq!(view.lists[0].sums["calls"].ratio, None);
+            assert_eq!(row(&view, "read").figures["p99_ns"].ratio, Some(1.0), "a quantile does not shrink by loss");
+            assert!(view.notes[0].contains("10.00 % of the test side's"), "{:?}", view.notes);
+        }
+        // More than the loss can explain, either way round.
+        assert_eq!(row(&changed(run(1000, 0.0), run(800, 0.1)), "read").figures["calls"].ratio, Some(0.8));
+        assert_eq!(row(&changed(run(1000, 0.1), run(1200, 0.0)), "read").figures["calls"].ratio, Some(1.2));
+        assert_eq!(row(&changed(run(5, 1.0), run(9, 0.0)), "read").figures["calls"].ratio, None, "all were lost");
     }
 }

@@ -276,6 +276,8 @@ pub const USER: &str = "run.user";
 pub const STOLEN: &str = "run.stolen";
 /// The kernel, without an anchor.
 pub const OTHER: &str = "run.other";
+/// RUN in programs of a recorder: pagelab's own time.
+pub const RECORDER: &str = "run.recorder";
 /// RUN that no sample splits.
 pub const UNSAMPLED: &str = "run.unsampled";
 /// Waits that no anchor tells, uninterruptible or counted as I/O.

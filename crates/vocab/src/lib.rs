@@ -10,10 +10,12 @@
 //! - [`causes`]: every cause that a finding may name.
 //! - [`budget`]: the account of time: its components, and where in the kernel tasks wait.
 //! - [`mechanisms`]: what the kernel spends a task's time on, and the functions that tell it.
+//! - [`streams`]: the streams of a recording, the tables that each fills, and how its losses are counted.
 //! - [`waits`]: the states of tasks, who has the CPU that they wait for, and who wakes them.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
+//! - [`remedies`]: what is missing where a limit is reached, by error and place.
 //! - [`units`]: how sizes, times and numbers are typed and printed.
 //! - [`terminal`]: how text from elsewhere is shown on a terminal, and quoted for a shell.
 //!
@@ -27,14 +29,17 @@
 //! 4. `make docs` rewrites docs/settings.md; a test compares the two.
 
 pub mod abi;
+pub mod absence;
 pub mod budget;
 pub mod causes;
 pub mod counters;
 pub mod mechanisms;
 pub mod metrics;
 pub mod nearest;
+pub mod remedies;
 pub mod samples;
 pub mod settings;
+pub mod streams;
 pub mod syscalls;
 pub mod terminal;
 pub mod units;

@@ -1,6 +1,8 @@
 //! The system calls of x86-64: numbers, names, arguments and what they mean, declared once. Those of 32-bit programs are in
 //! [`i386`].
 //!
+//! A number that the registry does not have has a name all the same: [`name_of`].
+//!
 //! The recorder takes numbers and names from here, and which argument is the descriptor, the count and the offset;
 //! views take from here how an argument is printed.
 //!
@@ -12,12 +14,14 @@
 //! 2. If an argument's values have names that no set of [`Words`] has, add a set to `syscalls/words.rs`.
 
 pub mod i386;
+mod numbers;
 mod table;
 mod words;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub use numbers::{is_number, name_of, name_of_unknown};
 pub use words::{ERRNOS, WordSet, Words, errno, signal};
 
 /// One system call.

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_vocab::budget::{OTHER, UNSAMPLED};
+use pagelab_vocab::budget::{OTHER, RECORDER, UNSAMPLED};
 use pagelab_vocab::causes::cause;
 use pagelab_vocab::units::duration_of_three;
 use schemars::JsonSchema;
@@ -46,6 +46,19 @@ pub struct Unknown {
 
 fn of_change_of_whole() -> String {
     "change".to_owned()
+}
+
+/// The recorder's own time in the loss: more events cost it more.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
+pub struct RecorderShare {
+    /// Share of the loss, from 0 to 1.
+    pub share: f64,
+    /// The same in time, ns per operation or run (`per`).
+    pub ns: f64,
+    /// `operation` or `run`.
+    pub per: String,
+    /// What it is a share of, as [`Unknown::of`].
+    pub of: String,
 }
 
 /// A component of the unknown part.
@@ -108,7 +121,16 @@ pub(super) fn settle(comparison: &mut Comparison) {
         unexplained.ns = unexplained.share * first.change_ns;
     }
     let of = if moved.is_some() { "components" } else { "change" };
-    comparison.unknown = unknown((1.0 - claimed).clamp(0.0, 1.0), loss_ns, of, &left, &budget);
+    // It is known, and no cause: taken out before the rest is called unknown.
+    let recorder_ns = left.remove(RECORDER).map_or(0.0, |left| left.ns);
+    let recorder_share = (recorder_ns / loss_ns).clamp(0.0, (1.0 - claimed).clamp(0.0, 1.0));
+    comparison.recorder = (recorder_share >= LISTED).then(|| RecorderShare {
+        share: recorder_share,
+        ns: recorder_share * loss_ns,
+        per: budget.per.clone(),
+        of: of.to_owned(),
+    });
+    comparison.unknown = unknown((1.0 - claimed - recorder_share).clamp(0.0, 1.0), loss_ns, of, &left, &budget);
 }
 
 fn effects(findings: &[Finding]) -> impl Iterator<Item = &crate::rules::Effect> {

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use pagelab_views::metrics::values;
+
 use super::{Comparison, MetricComparison, Primary};
 use crate::stats::{Change, Outcome, Side};
 
@@ -198,11 +200,14 @@ impl Comparison {
             let primary = primary.ok_or("found no primary metric; name the metric of the limit: --limit METRIC=PCT")?;
             return Ok(Loss::of_primary(primary).answer(limit.pct));
         };
-        if let Some(primary) = primary.filter(|primary| primary.metric == *name) {
+        // A number of the command's own may be called as `--value` calls it.
+        let printed = values::metric_of(name);
+        let is_named = |metric: &str| metric == name || metric == printed;
+        if let Some(primary) = primary.filter(|primary| is_named(&primary.metric)) {
             return Ok(Loss::of_primary(primary).answer(limit.pct));
         }
         let named: Vec<&MetricComparison> =
-            self.metrics.iter().filter(|metric| metric.name == *name || shown(metric) == *name).collect();
+            self.metrics.iter().filter(|metric| is_named(&metric.name) || shown(metric) == *name).collect();
         match named.as_slice() {
             [one] => Ok(Loss::of_metric(one).answer(limit.pct)),
             [] => Err(format!("found no metric {name} in these runs; --json lists those that are compared")),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pagelab_vocab::metrics::MetricKind;
+use pagelab_vocab::streams::Stream;
 
 use pagelab_views::run::RunData;
 
@@ -53,8 +54,8 @@ impl Losses {
 /// sample that there is, and what the load says of itself comes from no stream.
 fn source_stream(name: &str, kind: MetricKind) -> Option<(&'static str, f64)> {
     if name.starts_with("faults.") {
-        return Some(("faults", MAX_EVENTS_LOST));
+        return Some((Stream::Faults.name(), MAX_EVENTS_LOST));
     }
     let sampled = kind == MetricKind::Gauge && !name.starts_with("run.") && !name.starts_with("load.");
-    sampled.then_some(("metrics", MAX_SAMPLES_LOST))
+    sampled.then_some((Stream::Metrics.name(), MAX_SAMPLES_LOST))
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::Bounds;
-use pagelab_recording::set::{SET_JSON, SetJson, discover};
+use pagelab_recording::set::{SET_JSON, SetJson, discover_readable};
+use pagelab_recording::{Bounds, isolated};
 use pagelab_vocab::metrics::Direction;
 use pagelab_vocab::nearest::nearest;
 
@@ -20,17 +20,22 @@ use super::{
     BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
     NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
-use super::{at_equal_speed, budget, claims, latency, levels, profile, speed};
+use super::{at_equal_speed, budget, by_time, claims, latency, levels, profile, speed};
 use crate::error::{AnalysisError, Result};
 use crate::parallel;
 use crate::rules;
 use crate::rules::evidence::Account;
 use crate::settings_diff::{settings_diff, symptoms};
 use crate::stats::{Change, Design, Outcome, settle_alone, settle_family, test_censored};
-use pagelab_views::run::{MetricKey, RunData};
+use pagelab_views::ViewError;
+use pagelab_views::metrics::values;
+use pagelab_views::run::{Exclusion, MetricKey, RunData};
 
 /// The default primary metric of jobs and of commands, the first that all runs have.
-const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", "run.elapsed_ns"];
+const DEFAULT_PRIMARIES: [&str; 2] = ["load.iops", ELAPSED];
+/// The time that a command took, which a timeout cuts off: a run that was ended would have had a larger one than all that
+/// finished.
+pub(super) const ELAPSED: &str = "run.elapsed_ns";
 
 /// Loads the recordings at and below the paths of both sides and compares them.
 pub fn compare(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> Result<Comparison> {
@@ -42,9 +47,32 @@ pub fn compare(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> 
     }
     let mut options = options.clone();
     options.exploratory |= base_runs.iter().chain(&test_runs).any(|run| set_is_exploratory(&run.dir));
-    let base: Vec<&RunData> = base_runs.iter().collect();
-    let test: Vec<&RunData> = test_runs.iter().collect();
-    compare_runs(&base, &test, &options)
+    of_loaded(base_runs, test_runs, &options)
+}
+
+/// Compares runs. If that panics, one of them is damaged in a way that nothing found: those that can be read alone are compared.
+fn of_loaded(mut base: Vec<RunData>, mut test: Vec<RunData>, options: &CompareOptions) -> Result<Comparison> {
+    let panic = match isolated(|| compare_runs(&all(&base), &all(&test), options)) {
+        Ok(compared) => return compared,
+        Err(panic) => panic,
+    };
+    let mut left_out = 0;
+    for run in base.iter_mut().chain(&mut test).filter(|run| run.excluded.is_none()) {
+        // Alone on both sides: everything that is read for a comparison is read.
+        let alone = isolated(|| compare_runs(&[&*run], &[&*run], options).map(drop));
+        if let Err(panic) = alone {
+            run.excluded = Some(Exclusion::Damaged { detail: panic });
+            left_out += 1;
+        }
+    }
+    if left_out == 0 {
+        return Err(AnalysisError::GaveUp { reason: panic });
+    }
+    compare_runs(&all(&base), &all(&test), options)
+}
+
+fn all(runs: &[RunData]) -> Vec<&RunData> {
+    runs.iter().collect()
 }
 
 /// Loads all recordings at and below `paths`, in the order of host, variant and run, a few at a time.
@@ -57,9 +85,37 @@ fn load_side_within(side: &'static str, paths: &[PathBuf], bounds: &Bounds) -> R
     if paths.is_empty() {
         return Err(AnalysisError::NoRuns { side });
     }
-    let dirs: Vec<PathBuf> = discover(paths)?.into_iter().map(|found| found.dir).collect();
-    let runs = parallel::map(&dirs, |dir| RunData::load_within(dir, bounds));
-    Ok(runs.into_iter().collect::<Result<_, _>>()?)
+    let (found, unreadable) = discover_readable(paths)?;
+    let dirs: Vec<PathBuf> = found.into_iter().map(|found| found.dir).collect();
+    let loaded = parallel::map(&dirs, |dir| isolated(|| RunData::load_within(dir, bounds)));
+    let mut runs = Vec::with_capacity(loaded.len());
+    let mut first = None;
+    for (dir, loaded) in dirs.iter().zip(loaded) {
+        match loaded {
+            Ok(Ok(run)) => runs.push(run),
+            Ok(Err(ViewError::Recording(error))) if is_of_recording(&error) => {
+                runs.push(RunData::unreadable(dir, error.to_string()));
+                first.get_or_insert(error);
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(panic) => runs.push(RunData::unreadable(dir, panic)),
+        }
+    }
+    // If there is nothing beside it, the reason is the answer.
+    if let Some(error) = first
+        && runs.iter().all(|run| matches!(run.excluded, Some(Exclusion::Damaged { .. })))
+    {
+        return Err(error.into());
+    }
+    runs.extend(unreadable.into_iter().map(|(dir, error)| RunData::unreadable(&dir, error.to_string())));
+    Ok(runs)
+}
+
+/// Whether an error is about what a recording holds, and not about what was asked of it.
+fn is_of_recording(error: &pagelab_recording::Error) -> bool {
+    use pagelab_recording::Error as E;
+    error.is_damage()
+        || matches!(error, E::BadJson { .. } | E::EmptyManifest { .. } | E::NewerFormat { .. } | E::Output(_))
 }
 
 /// Whether the set that a recording belongs to says that runs were added after looking.
@@ -98,7 +154,7 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         method: ComparisonMethod::of(design),
         base: side_runs(base, primary_key.as_ref()),
         test: side_runs(test, primary_key.as_ref()),
-        notes: notes(&sides, base, test, why, primary.is_none()),
+        notes: notes(&sides, base, test, why),
         largest_changes: Vec::new(),
         unexplained: None,
         unknown: None,
@@ -119,21 +175,23 @@ pub fn compare_runs(base: &[&RunData], test: &[&RunData], options: &CompareOptio
         stability: None,
         latency: Vec::new(),
         error_rates: rules::error_rates(),
+        recorder: None,
+        no_cause: None,
+        no_primary: None,
         limits: Vec::new(),
     };
+    comparison.no_primary = comparison.primary.is_none().then(|| why_no_primary(&sides));
     speed::mark(&mut comparison);
     comparison.facts = Some(facts(&comparison, base, test));
     comparison.stability = stability(&comparison, base, test, design);
     let n = [base_counted.len(), test_counted.len()];
-    comparison.notes.extend(spent.notes.into_iter().chain(comparison.failures.note()));
-    comparison.notes.extend(guards(&base_counted, &test_counted, design));
+    let guards = guards(&base_counted, &test_counted, design);
+    comparison.notes.extend(spent.notes.into_iter().chain(comparison.failures.note()).chain(guards));
     comparison.notes.extend(power_notes(comparison.primary.as_ref(), size, n, level));
     if n.contains(&1) {
         comparison.largest_changes = largest_changes(&comparison.metrics, &base_counted, &test_counted);
     }
-    if options.diagnose {
-        diagnose(&mut comparison, [&base_counted, &test_counted], &spent.accounts)?;
-    }
+    diagnose(&mut comparison, [&base_counted, &test_counted], &spent.accounts, options)?;
     latency::add(&mut comparison, &base_counted, &test_counted, design, &options.bounds)?;
     comparison.metrics.retain(|metric| options.shows(&metric.name));
     Ok(comparison)
@@ -158,13 +216,18 @@ fn diagnose(
     comparison: &mut Comparison,
     [base, test]: [&[&RunData]; 2],
     accounts: &[Vec<Option<Account>>; 2],
+    options: &CompareOptions,
 ) -> Result<()> {
+    if !options.diagnose {
+        return Ok(());
+    }
     let [base_accounts, test_accounts] = accounts;
     let diagnosis = rules::diagnose(&CompareInputs { base, test, base_accounts, test_accounts, comparison })?;
     comparison.findings = diagnosis.findings;
     comparison.considered = diagnosis.considered;
     comparison.unexplained = diagnosis.unexplained;
     claims::settle(comparison);
+    comparison.no_cause = why_no_cause(comparison);
     Ok(())
 }
 
@@ -220,6 +283,11 @@ pub(super) fn choose_primary(
         if keys.contains(&key_of(&choice.metric)) || keys.is_empty() {
             return Ok(Some(choice.with_direction_of(sides.base.iter().chain(sides.test).copied())));
         }
+        // A number of the command's own may be called as `--value` calls it.
+        let printed = PrimaryChoice { metric: values::metric_of(&choice.metric), ..choice.clone() };
+        if keys.contains(&key_of(&printed.metric)) {
+            return Ok(Some(printed.with_direction_of(sides.base.iter().chain(sides.test).copied())));
+        }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         return Err(unknown_metric(&choice.metric, &names));
     }
@@ -228,17 +296,16 @@ pub(super) fn choose_primary(
         return Ok(Some(choice));
     }
     let in_all = |name: &&str| runs().count() > 0 && runs().all(|run| run.value(name).is_some());
-    Ok(DEFAULT_PRIMARIES.iter().copied().find(in_all).map(PrimaryChoice::of))
+    let default = DEFAULT_PRIMARIES.iter().copied().find(in_all);
+    let says_nothing = default == Some(ELAPSED) && by_time::duration_s(runs().copied()).is_some();
+    Ok(default.filter(|_| !says_nothing).map(PrimaryChoice::of))
 }
-
-/// The metric whose value a timeout cuts off: a run that was ended would have had a larger one than all that finished.
-const CUT_BY_TIMEOUT: &str = "run.elapsed_ns";
 
 fn test_primary(choice: &PrimaryChoice, sides: &Sides, failures: &Failures, alpha: f64) -> Primary {
     let key = key_of(&choice.metric);
     let mut tested = sides.compare(&key);
     let [base_ended, test_ended] = failures.timed_out();
-    if key.name == CUT_BY_TIMEOUT && base_ended + test_ended > 0 {
+    if key.name == ELAPSED && base_ended + test_ended > 0 {
         let values =
             |runs: &[&RunData]| -> Vec<f64> { runs.iter().filter_map(|run| run.metrics.get(&key)?.value).collect() };
         test_censored(&values(sides.base), base_ended, &values(sides.test), test_ended, &mut tested.result);
@@ -336,7 +403,28 @@ fn label(runs: &[&RunData]) -> String {
     }
 }
 
-fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String, no_primary: bool) -> Vec<String> {
+/// Why there is no cause, or that there is none.
+fn why_no_cause(comparison: &Comparison) -> Option<String> {
+    if !comparison.findings.is_empty() {
+        return None;
+    }
+    let verdict = comparison.primary.as_ref().map_or(Verdict::NotTested, |primary| primary.verdict);
+    let part = "A part of the time differs beyond doubt, and no cause of that was found.";
+    Some(match (verdict, &comparison.unknown) {
+        (Verdict::Better | Verdict::Worse | Verdict::Different, _) => "No cause was found.".to_owned(),
+        (_, Some(_)) => part.to_owned(),
+        (Verdict::NotTested, None) => "Nothing was tested, so no cause is named.".to_owned(),
+        (Verdict::NoDifference, None) => "No difference was shown, so causes were not analysed.".to_owned(),
+    })
+}
+
+fn why_no_primary(sides: &Sides) -> String {
+    let by_time = by_time::duration_s(sides.base.iter().chain(sides.test).copied()).map(by_time::note);
+    by_time
+        .unwrap_or_else(|| format!("not all runs have one of {}; name one with --metric", DEFAULT_PRIMARIES.join(", ")))
+}
+
+fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String) -> Vec<String> {
     let mut notes = vec![design];
     for (name, all, counted) in [("base", base, sides.base), ("test", test, sides.test)] {
         if all.len() > counted.len() {
@@ -345,12 +433,6 @@ fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String, no
         if counted.len() < 2 {
             notes.push(format!("{} {name} runs count; at least 2 are needed for any test", counted.len()));
         }
-    }
-    if no_primary {
-        notes.push(format!(
-            "no primary metric: not all runs have one of {}; name one with --metric",
-            DEFAULT_PRIMARIES.join(", ")
-        ));
     }
     if !sides.per_operation && sides.base.iter().chain(sides.test).any(|run| run.window.operations.is_some()) {
         notes.push(

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::Bounds;
 use pagelab_recording::set::{folders, reference};
+use pagelab_recording::{Bounds, isolated};
 use pagelab_views::run::RunData;
 
 use super::document::{Point, PointRun};
@@ -79,7 +79,8 @@ pub(super) fn load(dirs: &[PathBuf], options: &TrendOptions) -> Result<Vec<RunsO
 }
 
 fn read(dir: &Path, bounds: &Bounds) -> Loaded {
-    Loaded { dir: dir.to_owned(), run: RunData::load_within(dir, bounds).map_err(|error| error.to_string()) }
+    let run = isolated(|| RunData::load_within(dir, bounds).map_err(|error| error.to_string()));
+    Loaded { dir: dir.to_owned(), run: run.unwrap_or_else(Err) }
 }
 
 /// The recordings of the variant asked for, or all if each point has one variant. A recording whose manifest cannot be

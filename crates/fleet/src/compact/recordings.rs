@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::Manifest;
 use pagelab_recording::set::folders;
+use pagelab_recording::{Manifest, Recording};
 
 use super::{Compacted, LeftOut};
 use crate::error::Result;
@@ -101,7 +101,8 @@ pub(super) fn by_day(
 
 /// What the manifest says of a recording, or why it can be in no day.
 fn candidate(dir: &Path) -> Result<(Candidate, bool), String> {
-    let manifest = Manifest::load(dir).map_err(|error| error.to_string())?;
+    let recording = Recording::open(dir).map_err(|error| error.to_string())?;
+    let manifest = recording.manifest();
     let clock = &manifest.clock;
     let Some(start_ns) = clock.realtime_at_start_ns else {
         return Err("its manifest lacks clock.realtime_at_start_ns: the day is not known".to_owned());
@@ -112,7 +113,7 @@ fn candidate(dir: &Path) -> Result<(Candidate, bool), String> {
     let host = manifest.host.as_deref().filter(|host| !host.is_empty());
     let candidate = Candidate {
         dir: dir.to_owned(),
-        recording_id: id_of(&manifest, start_ns),
+        recording_id: id_of(manifest, start_ns),
         host: host.map(Text::from),
         start_ns,
     };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::Recording;
+use pagelab_recording::{Recording, isolated};
 use pagelab_views::metrics::values;
-use pagelab_views::run::RunData;
+use pagelab_views::run::{Exclusion, RunData};
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget;
 use pagelab_vocab::budget::IDLE;
@@ -18,6 +18,9 @@ use crate::rollup::{ComponentsRow, LabelsRow, MetricsRow, RunsRow, Text};
 
 /// Instances of a metric without a sum that are kept at most.
 pub const MOST_INSTANCES: usize = 16;
+
+/// How a note of damage begins.
+const LEFT_OUT: &str = "left out: ";
 
 /// Settings that runs are grouped by, with the label that they become.
 const LABELS_FROM_SETTINGS: [(&str, &str); 2] = [("thp", "thp.enabled"), ("cpu_model", "cpu.model")];
@@ -37,7 +40,14 @@ pub(super) struct RunRows {
 /// # Errors
 /// In words: it cannot be read.
 pub(super) fn load(candidate: &Candidate, labels: &HostLabels) -> Result<RunRows, String> {
+    isolated(|| read(candidate, labels)).unwrap_or_else(Err)
+}
+
+fn read(candidate: &Candidate, labels: &HostLabels) -> Result<RunRows, String> {
     let run = RunData::load(&candidate.dir).map_err(|error| error.to_string())?;
+    if let Some(Exclusion::Damaged { detail }) = &run.excluded {
+        return Err(detail.clone());
+    }
     let mut rows = RunRows { run: row_of(candidate, &run), ..RunRows::default() };
     if run.excluded.is_some() {
         return Ok(rows);
@@ -131,7 +141,12 @@ fn metrics_of(candidate: &Candidate, run: &RunData) -> Vec<MetricsRow> {
 fn components_of(candidate: &Candidate, run: &RunData) -> Result<Vec<ComponentsRow>, String> {
     let recording = Recording::open(&run.dir).map_err(|error| error.to_string())?;
     let all = Selection { top: Some(0), ..Selection::default() };
-    let view = budget::collect(&recording, &all).map_err(|error| error.to_string())?.data;
+    let answer = budget::collect(&recording, &all).map_err(|error| error.to_string())?;
+    // An account of a part of the events would be compared with accounts of all of them.
+    if let Some(damage) = answer.notes.iter().find_map(|note| note.strip_prefix(LEFT_OUT)) {
+        return Err(damage.to_owned());
+    }
+    let view = answer.data;
     let operations = view.operations.or(run.window.operations).filter(|count| *count > 0.0);
     let row = |component: &str, wall_ns: Option<u64>| ComponentsRow {
         component: Some(text(component)),

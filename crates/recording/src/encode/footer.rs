@@ -20,10 +20,14 @@ const MAGIC: &[u8; 4] = b"PGL1";
 pub(crate) const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 /// The writer named in the footer; a part of this origin must have the trailer.
 pub(crate) const CREATED_BY: &str = "pagelab";
+/// How the writer's name ends if it lists the parts of a recording that it closes.
+pub(crate) const LISTED: &str = "(parts listed)";
 /// Length and magic number at the end of a Parquet file.
 pub(crate) const TAIL_LEN: usize = 8;
 /// CRC, count and magic number.
 const FIXED_LEN: usize = 12;
+/// All of that, and the end of the file.
+pub(crate) const END_LEN: usize = FIXED_LEN + TAIL_LEN;
 
 /// Checksums of the column chunks of a row group, whose pages are `bytes`, beginning at `offset` of the file.
 pub(crate) fn chunk_checksums(group: &RowGroupMetaData, offset: u64, bytes: &[u8], out: &mut Vec<u32>) {
@@ -56,6 +60,12 @@ fn trailer_crc(before: &[u8], count: [u8; 4]) -> u32 {
     hasher.update(before);
     hasher.update(&count);
     hasher.finalize()
+}
+
+/// The CRC of the footer, from the last bytes of a part; none if it has no trailer of ours.
+pub(crate) fn checksum_of_end(end: &[u8; END_LEN]) -> Option<u32> {
+    let [a, b, c, d, _, _, _, _, magic @ ..] = end;
+    magic.starts_with(MAGIC).then(|| u32::from_le_bytes([*a, *b, *c, *d]))
 }
 
 /// What the end of a part says.

@@ -60,7 +60,7 @@ impl PartEncoder {
     /// An encoder of parts of any schema; `text_of` says of its columns, as far as it goes, which are the text of which.
     pub(crate) fn new(schema: SchemaRef, text_of: Vec<Option<&'static str>>, effort: Effort) -> Result<Self> {
         let mut properties = WriterProperties::builder()
-            .set_created_by(format!("{} {}", footer::CREATED_BY, env!("CARGO_PKG_VERSION")))
+            .set_created_by(format!("{} {} {}", footer::CREATED_BY, env!("CARGO_PKG_VERSION"), footer::LISTED))
             .set_statistics_enabled(EnabledStatistics::None)
             .set_offset_index_disabled(true)
             .set_data_page_row_count_limit(TEXT_PAGE_ROWS)

@@ -95,30 +95,30 @@ tables! {
 
     /// System calls.
     syscalls (push_syscalls) SyscallsRow['a] SyscallsColumns SyscallsView {
-        ts: req i64 "ns" "Entry of the call.";
-        dur: opt i64 "ns" "Time until it returned; null if it never did.";
+        ts: req i64 "ns" "Entry of the call; of one that was refused the time when it was.";
+        dur: opt i64 "ns" "Time until it returned; null if it never did, and where a filter (seccomp) or a tracer refused it: nobody sees when such a call begins.";
         task_id: req u32 "" "Who called.";
-        name: req str "" "Name of the call.";
+        name: req str "" "Name of the call; `syscall_470` where only its number is known.";
         args: req words6 "" "The six argument registers.";
         fd: opt i32 "" "Descriptor, where the call has one.";
         file_id: opt u32 "" "File behind the descriptor.";
         offset: opt u64 "bytes" "Offset of the transfer.";
         offset_kind: opt str "" "`explicit` (an argument), `implied` (the file position) or null.";
         requested: opt u64 "bytes" "Bytes asked for.";
-        ret: opt i64 "" "Result; null if it never returned.";
+        ret: opt i64 "" "Result; null if it never returned, or seccomp answered it with a signal.";
         cpu_ns: opt u64 "ns" "CPU time spent in the call.";
         blocked_ns: opt u64 "ns" "Time asleep in the call; null unless the stream `sched` runs.";
     }
 
     /// Files behind descriptors and mappings.
     files (push_files) FilesRow['a] FilesColumns FilesView text_of(path) {
-        ts: req i64 "ns" "First sight of the file.";
-        file_id: req u32 "" "The file; unique in a recording.";
+        ts: req i64 "ns" "First sight of the file by this name.";
+        file_id: req u32 "" "The file by this name; unique in a recording. A file that was renamed, or opened by several names, has one for each.";
         dev: req u64 "" "Device, as st_dev.";
         ino: req u64 "" "Inode.";
         fs: opt str "" "Type of the file system.";
         file_type as "type": opt str "" "`regular`, `dir`, `block`, `char`, `fifo`, `socket` or `anon`.";
-        path: opt bytes "" "Path at first sight.";
+        path: opt bytes "" "Path as /proc/PID/fd shows it, without ` (deleted)`: `/tmp/x`, `/memfd:name`, `pipe:[7]`, `anon_inode:[eventfd]`; `...` in front where the beginning is missing. Null if it was renamed again and again while it was read.";
     }
 
     /// Time off the CPU.
@@ -452,7 +452,7 @@ tables! {
 
     /// Rollup: system calls by name, by task, by the task's name and by file. Groups of the last three are left out if there are
     ///  very many.
-    rollup_calls (push_rollup_calls) RollupCallsRow['a] RollupCallsColumns RollupCallsView rollup(1; syscalls, tasks) {
+    rollup_calls (push_rollup_calls) RollupCallsRow['a] RollupCallsColumns RollupCallsView rollup(2; syscalls, tasks) {
         group_id: req u32 "" "The group, unique in the table.";
         by: req str "" "What the group is put together by: `name`, `task`, `comm` or `file`.";
         name: opt str "" "`name`: the call's. `comm`: the task's at the time; null if it is not known.";
@@ -460,7 +460,8 @@ tables! {
         calls: req u64 "" "Calls.";
         errors: req u64 "" "Of those, calls that failed.";
         unfinished: req u64 "" "Calls that never returned.";
-        total_ns: req u64 "ns" "Durations of those that returned.";
+        refused: req u64 "" "Calls that were refused before they began: they have a result and no duration.";
+        total_ns: req u64 "ns" "Durations of those that have one.";
         max_ns: req u64 "ns" "The longest of them.";
         cpu_calls: req u64 "" "Calls whose time on a CPU is known.";
         cpu_ns: req u64 "ns" "Time on a CPU of those.";

@@ -15,6 +15,7 @@ pub(super) fn text(data: &ProfileView) -> String {
     let mut out = String::from("\n");
     head(data, &mut out);
     symbols(data, &mut out);
+    unnamed(data, &mut out);
     groups(data, &mut out);
     for (title, neighbours) in [("CALLERS OF", &data.callers), ("CALLED BY", &data.callees)] {
         if let Some(neighbours) = neighbours {
@@ -119,6 +120,22 @@ fn symbols(data: &ProfileView, out: &mut String) {
     }
     table.write(2, out);
     out.push_str(&more(data.symbols.len(), data.symbols_total));
+}
+
+/// Why functions have no name, module by module; reasons are sentences and stand below.
+fn unnamed(data: &ProfileView, out: &mut String) {
+    if data.unnamed.is_empty() {
+        return;
+    }
+    out.push_str("\nNO SYMBOL (SELF: innermost frames; TOTAL: samples with such a frame)\n");
+    for row in &data.unnamed {
+        let module =
+            if row.kernel && row.module.is_none() { "[kernel]".to_owned() } else { or_dash(row.module.as_ref()) };
+        let reasons =
+            if row.reasons.is_empty() { "the recording does not say why".to_owned() } else { row.reasons.join("; ") };
+        paragraph(&format!("{module}: SELF {}, TOTAL {}: {reasons}", row.samples, row.total_samples), out);
+    }
+    out.push_str(&more(data.unnamed.len(), data.unnamed_total));
 }
 
 fn groups(data: &ProfileView, out: &mut String) {

@@ -8,7 +8,8 @@ use super::table::{Table, left, or_dash, paragraph, percent, right, seconds};
 
 /// Bytes in pages of a size, `-` for none.
 fn in_pages(sizes: &[Size], wanted: impl Fn(u64) -> bool) -> String {
-    let sum: u64 = sizes.iter().filter(|size| wanted(size.page_size_bytes)).map(|size| size.bytes).sum();
+    let sum: u64 =
+        sizes.iter().filter(|size| wanted(size.page_size_bytes)).map(|size| size.bytes).fold(0, u64::saturating_add);
     if sum == 0 { "-".to_owned() } else { bytes(sum) }
 }
 
@@ -18,7 +19,7 @@ pub(super) fn text(data: &RegionsView, start: i64) -> String {
         return out;
     }
     out.push('\n');
-    let whole: u64 = data.sizes.iter().map(|size| size.bytes).sum();
+    let whole: u64 = data.sizes.iter().map(|size| size.bytes).fold(0, u64::saturating_add);
     let parts = data.sizes.iter().map(|size| {
         format!("{} ({}%) in pages of {}", bytes(size.bytes), percent(size.bytes, whole), bytes(size.page_size_bytes))
     });

@@ -20,8 +20,12 @@ pub(super) fn text(data: &SyscallsView) -> String {
         0 => String::new(),
         n => format!(", {n} still running at the end, excluded from times"),
     };
+    let refused = match data.refused {
+        0 => String::new(),
+        n => format!(", {n} refused by seccomp or a tracer, which have no times"),
+    };
     let said = format!(
-        "{} calls{of}, {} failed{unfinished}; {} in calls, over all tasks",
+        "{} calls{of}, {} failed{unfinished}{refused}; {} in calls, over all tasks",
         data.calls,
         data.errors,
         duration(data.total_ns as f64)

@@ -37,7 +37,7 @@ const COLUMNS: [&str; 12] = [
 pub struct Call<'a> {
     /// Entry.
     pub ts: i64,
-    /// Time until it returned, ns; `None` if it never did.
+    /// Time until it returned, ns; `None` if it never did, or was refused.
     pub dur: Option<i64>,
     /// Who called.
     pub task_id: u32,
@@ -230,7 +230,7 @@ pub struct File {
     pub fs: Option<String>,
     /// `regular`, `socket`, ...
     pub file_type: Option<String>,
-    /// Path at first sight.
+    /// Its path.
     pub path: Option<Vec<u8>>,
 }
 

@@ -127,7 +127,9 @@ pub struct Totals {
     pub errors: u64,
     /// Calls that never returned, which have no duration.
     pub unfinished: u64,
-    /// Durations of those that returned, ns.
+    /// Calls that were refused before they began, which have a result and no duration.
+    pub refused: u64,
+    /// Durations of those that have one, ns.
     pub total_ns: u64,
     /// The longest, ns.
     pub max_ns: u64,
@@ -147,7 +149,10 @@ impl Totals {
         self.calls += 1;
         self.errors += u64::from(call.errno().is_some());
         let Some(dur) = call.dur.and_then(|dur| u64::try_from(dur).ok()) else {
-            self.unfinished += 1;
+            match call.ret {
+                Some(_) => self.refused += 1,
+                None => self.unfinished += 1,
+            }
             return;
         };
         self.total_ns = self.total_ns.saturating_add(dur);
@@ -159,10 +164,15 @@ impl Totals {
         self.split.add(call);
     }
 
-    /// Mean duration of the calls that returned, ns.
+    /// Calls that have a duration.
+    pub fn timed(&self) -> u64 {
+        self.calls.saturating_sub(self.unfinished).saturating_sub(self.refused)
+    }
+
+    /// Mean duration of the calls that have one, ns.
     pub fn mean_ns(&self) -> Option<f64> {
-        let returned = self.calls - self.unfinished;
-        (returned > 0).then(|| self.total_ns as f64 / returned as f64)
+        let timed = self.timed();
+        (timed > 0).then(|| self.total_ns as f64 / timed as f64)
     }
 }
 

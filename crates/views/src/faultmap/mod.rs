@@ -12,7 +12,7 @@ use pagelab_recording::Recording;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::mappings::{ClassKey, ClassProfile, Example, MappingProfile, ProfileOptions};
+use crate::mappings::{ClassKey, ClassProfile, Example, MappingProfile, MemoryKind, ProfileOptions};
 use crate::run::RunData;
 
 /// Most points kept; the rest is counted only.
@@ -100,14 +100,21 @@ pub fn of_dir(dir: &Path, class: Option<&ClassKey>) -> Result<Option<FaultMap>> 
 /// The class to show and its mapping.
 fn pick<'a>(profile: &'a MappingProfile, wanted: Option<&ClassKey>) -> Option<(&'a ClassProfile, &'a Example)> {
     let shown = |class: &'a ClassProfile| Some((class, class.example.as_ref()?)).filter(|(_, e)| e.faults > 0);
+    let is_theirs = |class: &&ClassProfile| !is_own_program(&class.key);
     // Classes are listed with most faults first.
     let exact = wanted.and_then(|key| profile.class(key)).and_then(shown);
     let alike = || {
         let key = wanted?;
-        profile.classes.iter().filter(|class| class.key.alike(key)).find_map(shown)
+        profile.classes.iter().filter(is_theirs).filter(|class| class.key.alike(key)).find_map(shown)
     };
-    let long = || profile.classes.iter().filter(|class| class.slots_if_aligned > 0).find_map(shown);
-    exact.or_else(alike).or_else(long).or_else(|| profile.classes.iter().find_map(shown))
+    let long = || profile.classes.iter().filter(is_theirs).filter(|class| class.slots_if_aligned > 0).find_map(shown);
+    exact.or_else(alike).or_else(long).or_else(|| profile.classes.iter().filter(is_theirs).find_map(shown))
+}
+
+/// Whether the mapping is of pagelab's own program, which a recorded `pagelab run` has mapped: its faults are no workload's.
+fn is_own_program(class: &ClassKey) -> bool {
+    let name = class.path.as_deref().and_then(|path| path.rsplit('/').next());
+    class.kind == MemoryKind::File && matches!(name, Some("pagelab" | "pagelab-fleet"))
 }
 
 fn draw(dir: &Path, profile: &MappingProfile, class: &ClassProfile, example: &Example) -> Result<FaultMap> {
@@ -141,7 +148,8 @@ fn draw(dir: &Path, profile: &MappingProfile, class: &ClassProfile, example: &Ex
         span_ns: (last - zero).max(1),
         faults: inside.len() as u64,
         points,
-        mapping_faults: example.faults,
+        // The picture may begin before the measured time, in which the example's are counted.
+        mapping_faults: example.faults.max(faults.len() as u64),
         order: class.order.word().map(str::to_owned),
         class_mappings: class.mappings,
         class_faults: class.faults,
@@ -188,7 +196,7 @@ fn faults_on(dir: &Path, example: &Example) -> Result<Vec<Hit>> {
 
 /// The whole mapping if it is about as long as a huge page, else its slot with most faults.
 fn range_shown(example: &Example, faults: &[Hit], huge: u64) -> (u64, u64) {
-    if example.len <= 2 * huge {
+    if example.len <= huge.saturating_mul(2) {
         return (example.start, example.len);
     }
     let mut counts: HashMap<u64, u64> = HashMap::new();

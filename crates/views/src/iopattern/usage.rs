@@ -89,7 +89,8 @@ impl FileUse {
     /// Counts a copy.
     pub fn copied(&mut self, call: &Call<'_>) {
         self.copies += 1;
-        self.copied_bytes += call.ret.and_then(|ret| u64::try_from(ret).ok()).unwrap_or(0);
+        let bytes = call.ret.and_then(|ret| u64::try_from(ret).ok()).unwrap_or(0);
+        self.copied_bytes = self.copied_bytes.saturating_add(bytes);
     }
 
     /// Bytes moved in both directions.

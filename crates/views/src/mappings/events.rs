@@ -163,8 +163,10 @@ pub fn ranges_of(row: &MappingsRow<'_>, page_bytes: u64) -> Ranges {
 fn request_of(map: &Map<'_>, names: &mut Names) -> Request {
     let path = map.path.unwrap_or_default();
     let shared = map.has(MAP_SHARED);
-    // /dev/zero mapped privately is anonymous memory (drivers/char/mem.c, mmap_zero).
-    let anonymous = map.has(MAP_ANONYMOUS) || (path == b"/dev/zero" && !shared);
+    // /dev/zero is memory without a file (drivers/char/mem.c, mmap_zero), and the kernel calls such memory so where it is shared; a
+    // System V segment it calls by its key.
+    let segment = map.kind != Kind::Call && path.starts_with(b"/SYSV");
+    let anonymous = map.has(MAP_ANONYMOUS) || path == b"/dev/zero" || segment;
     let kind = kind_of(map, path, anonymous, shared);
     let named = matches!(kind, MemoryKind::File | MemoryKind::Hugetlb) && !path.starts_with(b"[");
     let path = if named { names.number(Some(path)) } else { 0 };

@@ -43,7 +43,7 @@ use tracker::Tracker;
 
 /// Bytes of a base page where the recording was made.
 pub fn page_bytes_of(recording: &Recording) -> u64 {
-    recording.manifest().page_size_bytes.filter(|n| n.is_power_of_two()).unwrap_or(4096)
+    recording.manifest().page_size_bytes.filter(is_page_size).unwrap_or(4096)
 }
 
 /// What the recording does not say itself.
@@ -105,7 +105,7 @@ impl ProfileOptions {
         let mut options = Self::default();
         for (key, value) in settings {
             if key == "thp.hpage_pmd_size" {
-                options.huge_bytes = value.parse().ok().filter(|bytes| *bytes > 0).unwrap_or(options.huge_bytes);
+                options.huge_bytes = value.parse().ok().filter(is_page_size).unwrap_or(options.huge_bytes);
             } else if let Some(mount) = key.strip_prefix("mount.").and_then(|key| key.strip_suffix(".fs"))
                 && value == "hugetlbfs"
             {
@@ -114,6 +114,12 @@ impl ProfileOptions {
         }
         options
     }
+}
+
+/// Whether pages of a size exist: up to 16 GiB, the largest that any architecture has.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as Option::filter wants it")]
+fn is_page_size(bytes: &u64) -> bool {
+    bytes.is_power_of_two() && *bytes <= 1 << 34
 }
 
 impl MappingProfile {

@@ -35,7 +35,7 @@ impl Bins {
     /// The value is known from `from` to `to`, and was `level` there.
     pub(crate) fn cover(&mut self, from: i64, to: i64, level: f64) {
         self.each(from, to, |bin, ns| {
-            bin.covered_ns += ns;
+            bin.covered_ns = bin.covered_ns.saturating_add(ns);
             bin.sum += level * ns as f64;
         });
     }

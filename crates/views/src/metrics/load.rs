@@ -30,7 +30,7 @@ impl Work {
     fn add(&mut self, other: &Self) {
         let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
         self.ios += other.ios;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
         self.short = sum(self.short, other.short);
         self.errors = sum(self.errors, other.errors);

@@ -92,7 +92,8 @@ impl Series {
     /// The value held from `since` to `ts`.
     fn pass(&mut self, since: i64, held: f64, ts: i64, window: &Window) {
         let ns = window.overlap_ns(since, ts);
-        self.covered_ns += ns;
+        // Times that go back, which only a damaged recording has, would be covered again and again.
+        self.covered_ns = self.covered_ns.saturating_add(ns);
         let is_level = self.kind != MetricKind::Counter;
         if let Some(bins) = &mut self.bins {
             bins.cover(since, ts, if is_level { held } else { 0.0 });

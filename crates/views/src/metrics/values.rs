@@ -31,7 +31,12 @@ pub(super) fn collect(manifest: &Manifest) -> Metrics {
 }
 
 fn metric_name(value: &PrintedValue) -> String {
-    format!("{PREFIX}{}", value.name)
+    metric_of(&value.name)
+}
+
+/// The metric of the number that `--value` calls NAME.
+pub fn metric_of(name: &str) -> String {
+    format!("{PREFIX}{name}")
 }
 
 /// Which way `metric` is better, if the user said so in some run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pagelab_recording::tables::{LossRow, LossView, TableView};
-use pagelab_recording::{Bounds, Error, Recording, Span};
+use pagelab_recording::{Bounds, Error, Manifest, Recording, Span};
 
 use super::{Exclusion, RunData, RunSettings, StreamLoss};
 use crate::error::Result;
@@ -33,7 +33,7 @@ impl RunData {
             settings: RunSettings::default(),
             loss: BTreeMap::new(),
             excluded: Exclusion::of(dir, recording.manifest()),
-            notes: Vec::new(),
+            notes: recording.manifest().notes.clone(),
         };
         match run.fill(&recording, span) {
             Err(crate::ViewError::Recording(error)) if is_damage(&error) => {
@@ -43,6 +43,20 @@ impl RunData {
             }
             Err(error) => Err(error),
             Ok(()) => Ok(run),
+        }
+    }
+
+    /// What stands for a recording that cannot be read, so that it is listed with the reason. It counts nowhere.
+    pub fn unreadable(dir: &Path, detail: String) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            manifest: Manifest::load(dir).unwrap_or_default(),
+            window: Window { start_ns: 0, end_ns: 0, operations: None, source: WindowSource::Recording },
+            metrics: BTreeMap::new(),
+            settings: RunSettings::default(),
+            loss: BTreeMap::new(),
+            excluded: Some(Exclusion::Damaged { detail }),
+            notes: Vec::new(),
         }
     }
 
@@ -85,9 +99,9 @@ pub fn load_loss(recording: &Recording) -> Result<BTreeMap<String, StreamLoss>> 
                 Some(entry) => entry,
                 None => loss.entry(stream.to_owned()).or_default(),
             };
-            entry.seen += seen;
-            entry.lost += lost;
-            entry.filtered += filtered;
+            entry.seen = entry.seen.saturating_add(seen);
+            entry.lost = entry.lost.saturating_add(lost);
+            entry.filtered = entry.filtered.saturating_add(filtered);
         }
     }
     Ok(loss)

@@ -99,6 +99,7 @@ pub(crate) const LISTS: &[ListDef] = &[
             sum("queue_ns"),
             sum("blocked_ns"),
             sum("unfinished"),
+            sum("refused"),
             level("mean_ns"),
             level("p50_ns"),
             level("p99_ns"),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::BlockIosRow;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -135,8 +136,11 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bl
             }
         }
     })?;
+    read::lost(recording, Stream::Block, &mut notes)?;
     if in_recording == 0 {
-        notes.push("no block requests were recorded: pagelab record --observe default,block records them".to_owned());
+        let otherwise =
+            "no block requests were recorded: pagelab record --observe default,block records them".to_owned();
+        read::none_recorded(recording, Stream::Block, "block requests", otherwise, &mut notes)?;
     } else if found.is_empty() {
         notes.push(format!(
             "none of the {in_recording} requests was submitted by the tasks selected; what a task has only written into the page \

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::CountersRow;
 use pagelab_vocab::counters::{self, Count, RATIOS};
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -92,8 +93,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Co
             series.entry(row.name.to_owned()).or_default().push((row.ts, count));
         }
     })?;
+    read::lost(recording, Stream::Counters, &mut notes)?;
     if series.is_empty() {
-        notes.push("no counters were recorded: pagelab record --observe default,counters records them".to_owned());
+        let otherwise = "no counters were recorded: pagelab record --observe default,counters records them".to_owned();
+        read::none_recorded(recording, Stream::Counters, "counters", otherwise, &mut notes)?;
     }
     let data = document(recording, selection, &series);
     if !series.is_empty() && data.events.is_empty() {

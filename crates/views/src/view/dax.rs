@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{DaxFaultsRow, FilesRow};
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -85,7 +86,11 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Da
     let sort = selection.sort_by(&["slots", "small", "faults"])?;
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, selection, &mut notes)?;
-    let page_bytes = recording.manifest().page_size_bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096);
+    let page_bytes = recording
+        .manifest()
+        .page_size_bytes
+        .filter(|bytes| bytes.is_power_of_two() && *bytes <= 1 << 34)
+        .unwrap_or(4096);
     let slot_pages = (SLOT_BYTES / page_bytes).max(1);
     let mut paths: BTreeMap<(u64, u64), Vec<u8>> = BTreeMap::new();
     read::each::<FilesRow>(recording, &mut notes, |row| {
@@ -105,8 +110,9 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Da
             tally.slots.insert(row.pgoff / slot_pages);
         }
     })?;
+    read::lost(recording, Stream::Dax, &mut notes)?;
     if in_recording == 0 {
-        notes.push(nothing(recording));
+        read::none_recorded(recording, Stream::Dax, "faults on DAX files", nothing(recording), &mut notes)?;
     } else if files.is_empty() {
         notes.push(format!("none of the {in_recording} faults is selected"));
     }

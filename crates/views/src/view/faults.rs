@@ -6,6 +6,7 @@ pub(crate) mod join;
 pub(crate) mod rollup;
 
 use pagelab_recording::Recording;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -198,8 +199,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Fa
     let mut joined = join.run(recording, &mut notes)?;
     let ends = EndsView::of(recording, std::mem::take(&mut joined.ends), &mut notes);
     let collapses = ends::collapses(recording, selection, &tasks, &mut notes)?;
+    read::lost(recording, Stream::Faults, &mut notes)?;
     if joined.in_recording == 0 {
-        notes.push("no faults were recorded".to_owned());
+        let otherwise = "no faults were recorded".to_owned();
+        read::none_recorded(recording, Stream::Faults, "faults", otherwise, &mut notes)?;
     } else if joined.faults == 0 {
         notes.push(format!("none of the {} faults is selected", joined.in_recording));
     }

@@ -5,6 +5,7 @@ mod heatmap;
 use std::collections::HashMap;
 
 use pagelab_recording::Recording;
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::syscalls::{self, Returns, Transfer};
 use serde::Serialize;
 
@@ -222,8 +223,8 @@ pub fn collect_with(
         }
     })?;
     notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
-    read::lost(recording, "syscalls", &mut notes)?;
-    read::nothing(recording, "syscalls", "calls", scanned.calls, pass.selected, &mut notes);
+    read::lost(recording, Stream::Syscalls, &mut notes)?;
+    read::nothing(recording, Stream::Syscalls, "calls", scanned.calls, pass.selected, &mut notes)?;
     let mapped = mapped(recording, selection, &tasks, &mut notes)?;
     unseen(&pass, &mut notes);
     let mut rows: Vec<OneFile> = pass.uses.iter().map(|(key, file_use)| one(*key, file_use, &files, &tasks)).collect();

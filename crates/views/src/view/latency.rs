@@ -60,7 +60,8 @@ pub fn collect(recording: &Recording, _: &Selection) -> Result<Answer<LatencyVie
         *buckets.entry((row.low_ns, row.high_ns)).or_default() += row.count;
     })?;
     if found.is_empty() {
-        notes.push("no latency was recorded: pagelab run records it, of the operations of its jobs".to_owned());
+        let otherwise = "no latency was recorded: pagelab run records it, of the operations of its jobs".to_owned();
+        read::no_rows_of(recording, "latency", "latency", otherwise, &mut notes)?;
     }
     let histograms = found.into_iter().map(|((job, direction, kind), (whole, threads))| {
         let buckets = if whole.is_empty() { threads } else { whole };

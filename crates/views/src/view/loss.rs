@@ -9,31 +9,8 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read;
+pub use crate::read::Counts;
 use crate::selection::{Selection, cut};
-
-/// Events of a stream.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Counts {
-    /// Events that happened, as far as the probe knows.
-    pub seen: u64,
-    /// Of those, events that should be in the recording and are not.
-    pub lost: u64,
-    /// Of those, events left out on purpose.
-    pub filtered: u64,
-}
-
-impl Counts {
-    fn add(&mut self, row: &LossRow<'_>) {
-        self.seen = self.seen.saturating_add(row.seen);
-        self.lost = self.lost.saturating_add(row.lost);
-        self.filtered = self.filtered.saturating_add(row.filtered);
-    }
-
-    /// Events that should be in the recording.
-    pub fn wanted(self) -> u64 {
-        self.seen.saturating_sub(self.filtered).max(self.lost)
-    }
-}
 
 /// One stream in one second.
 #[derive(Debug, Serialize)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::MappingsRow;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -120,8 +121,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Ma
             actions.push(action(&row, &tasks));
         }
     })?;
+    read::lost(recording, Stream::Maps, &mut notes)?;
     if rows == 0 {
-        notes.push("no mapping actions were recorded".to_owned());
+        let otherwise = "no mapping actions were recorded".to_owned();
+        read::none_recorded(recording, Stream::Maps, "mapping actions", otherwise, &mut notes)?;
     } else if selected == 0 {
         notes.push(format!("none of the {rows} mapping actions is selected"));
     }

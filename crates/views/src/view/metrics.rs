@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::MetricsRow;
 use pagelab_vocab::metrics::{self, MetricKind};
+use pagelab_vocab::streams::Stream;
+use pagelab_vocab::terminal::escape;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::error::Result;
@@ -53,6 +56,18 @@ pub struct MetricsView {
     pub metrics_total: usize,
 }
 
+/// Why the recorder could not read the files that the words ask about: `target.smaps.rss` is from `smaps_rollup`.
+fn refused_sources(recording: &Recording, words: &[String]) -> Vec<String> {
+    let refused = recording.manifest().extra.get("metric_sources_refused").and_then(Value::as_array);
+    let asked_for = |reason: &&str| {
+        let source = reason.split(": ").next().unwrap_or_default();
+        let file = source.rsplit('/').next().and_then(|name| name.split('_').next()).unwrap_or_default();
+        !file.is_empty() && words.iter().any(|word| word.split('.').any(|part| part == file))
+    };
+    let reasons = refused.into_iter().flatten().filter_map(Value::as_str).filter(asked_for);
+    reasons.map(|reason| format!("not recorded: {}", escape(reason))).collect()
+}
+
 /// One series' rows.
 #[derive(Debug, Default)]
 struct Series {
@@ -85,12 +100,15 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Me
         .filter(|key| selection.wants_name(&key.to_string()))
         .map(|key| metric_of(key, series.get(key), run.metrics.get(key)))
         .collect();
+    read::lost(recording, Stream::Metrics, &mut notes)?;
     if rows.is_empty() {
-        notes.push(if selection.words.is_empty() {
-            "no metrics were recorded".to_owned()
+        if selection.words.is_empty() {
+            let otherwise = "no metrics were recorded".to_owned();
+            read::none_recorded(recording, Stream::Metrics, "metrics", otherwise, &mut notes)?;
         } else {
-            format!("no metric has {} in its name", selection.words.join(" or "))
-        });
+            notes.push(format!("no metric has {} in its name", selection.words.join(" or ")));
+            notes.extend(refused_sources(recording, &selection.words));
+        }
     }
     rows.sort_by(|a, b| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)));
     rank(&mut rows, sort);

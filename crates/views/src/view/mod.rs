@@ -37,6 +37,7 @@ pub mod tasks;
 
 use pagelab_recording::Recording;
 use pagelab_vocab::nearest::hint_for;
+use pagelab_vocab::streams::Stream;
 use serde_json::Value;
 
 use crate::error::{Result, ViewError};
@@ -51,11 +52,20 @@ pub struct ViewDef {
     pub about: &'static str,
     /// The options that it has, `words` among them. All views have a begin and an end of the time.
     pub takes: &'static [&'static str],
+    /// The stream whose events its lists count; none where they count nothing that can be lost.
+    pub stream: Option<Stream>,
 }
 
 /// A view, what it shows, and the options that it has.
 const fn view(name: &'static str, about: &'static str, takes: &'static [&'static str]) -> ViewDef {
-    ViewDef { name, about, takes }
+    ViewDef { name, about, takes, stream: None }
+}
+
+impl ViewDef {
+    /// The same view, whose lists count events of a stream.
+    const fn of(self, stream: Stream) -> Self {
+        Self { stream: Some(stream), ..self }
+    }
 }
 
 const OF_TASKS: &[&str] = &["pid", "comm", "top", "sort"];
@@ -64,19 +74,23 @@ const OF_FILES: &[&str] = &["pid", "comm", "file", "top", "sort"];
 /// All views.
 pub const VIEWS: [ViewDef; 17] = [
     view("summary", "What was recorded, how well, and what stands out", &[]),
-    view("tasks", "The tree of tasks, and the faults of each as recorded and as the kernel accounts them", OF_TASKS),
-    view("faults", "Page faults by class of mapping, mapping, instruction and task", OF_FILES),
-    view("maps", "Mapping actions: mmap, munmap, mremap, brk, madvise, mprotect and others", OF_FILES),
-    view("dax", "Faults on DAX files: slots mapped as a whole, and slots mapped page by page", OF_FILES),
-    view("syscalls", "System calls, added up or one by one", &["pid", "comm", "file", "top", "sort", "by", "name"]),
-    view("io", "Reads and writes of files: how many, how large, in which order", OF_FILES),
+    view("tasks", "The tree of tasks, and the faults of each as recorded and as the kernel accounts them", OF_TASKS)
+        .of(Stream::Faults),
+    view("faults", "Page faults by class of mapping, mapping, instruction and task", OF_FILES).of(Stream::Faults),
+    view("maps", "Mapping actions: mmap, munmap, mremap, brk, madvise, mprotect and others", OF_FILES).of(Stream::Maps),
+    view("dax", "Faults on DAX files: slots mapped as a whole, and slots mapped page by page", OF_FILES)
+        .of(Stream::Dax),
+    view("syscalls", "System calls, added up or one by one", &["pid", "comm", "file", "top", "sort", "by", "name"])
+        .of(Stream::Syscalls),
+    view("io", "Reads and writes of files: how many, how large, in which order", OF_FILES).of(Stream::Syscalls),
     view("budget", "Where the time went: on a CPU and for what, ready without one, waiting and for what", OF_TASKS),
-    view("sched", "Tasks running, ready or waiting, and what they waited for", OF_TASKS),
+    view("sched", "Tasks running, ready or waiting, and what they waited for", OF_TASKS).of(Stream::Sched),
     view(
         "profile",
         "CPU time by function, module, name and CPU",
         &["pid", "comm", "file", "top", "sort", "callers", "callees", "group"],
-    ),
+    )
+    .of(Stream::Cpu),
     view("counters", "Events of processor and kernel, and the quotients made of them", &["words"]),
     view(
         "metrics",
@@ -85,7 +99,7 @@ pub const VIEWS: [ViewDef; 17] = [
     ),
     view("settings", "Settings of host and target at the start and at the end", &["words", "top"]),
     view("latency", "Latency of a load's operations by job, direction and kind", &[]),
-    view("block", "Requests of the host's disks by device and operation", OF_TASKS),
+    view("block", "Requests of the host's disks by device and operation", OF_TASKS).of(Stream::Block),
     view("regions", "Page sizes that memory really had, and why not those asked for", OF_FILES),
     view("loss", "Events that each stream saw, lost and filtered, second by second", &["top", "sort"]),
 ];

@@ -4,11 +4,15 @@ pub(crate) mod rollup;
 mod stacks;
 mod tally;
 
+use std::collections::HashMap;
+
 use pagelab_recording::tables::LossRow;
 use pagelab_recording::{Measured, Recording};
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::terminal::shell_path;
 use regex::Regex;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::error::{Result, ViewError};
@@ -104,6 +108,23 @@ pub struct Neighbour {
     pub pct: f64,
 }
 
+/// A module with functions whose names are not known.
+#[derive(Debug, Serialize)]
+pub struct Unnamed {
+    /// Path of the module; null if it is not known.
+    pub module: Option<String>,
+    /// Whether it is kernel code.
+    pub kernel: bool,
+    /// Samples whose innermost function has no name.
+    pub samples: u64,
+    /// Percent of the weight of all samples selected.
+    pub pct: f64,
+    /// Samples with such a function in their stack.
+    pub total_samples: u64,
+    /// Why, in words; empty if the recording does not say it.
+    pub reasons: Vec<String>,
+}
+
 /// How good the profile is.
 #[derive(Debug, Serialize)]
 pub struct Quality {
@@ -150,6 +171,10 @@ pub struct ProfileView {
     pub modules: Vec<Named>,
     /// Rows before the list was cut.
     pub modules_total: usize,
+    /// Modules with functions that have no name, and why, by samples.
+    pub unnamed: Vec<Unnamed>,
+    /// Rows before the list was cut.
+    pub unnamed_total: usize,
     /// Names of tasks.
     pub comms: Vec<Named>,
     /// Rows before the list was cut.
@@ -193,8 +218,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Pr
     let tasks = Tasks::load(recording, selection, &mut notes)?;
     let frames = Frames::load(recording, &mut notes)?;
     let tally = Tally::of(recording, selection, &tasks, &frames, &mut notes)?;
+    read::lost(recording, Stream::Cpu, &mut notes)?;
     if tally.samples == 0 {
-        notes.push("no samples were recorded; they are by: pagelab record --observe cpu -- CMD".to_owned());
+        let otherwise = "no samples were recorded; they are by: pagelab record --observe cpu -- CMD".to_owned();
+        read::none_recorded(recording, Stream::Cpu, "samples", otherwise, &mut notes)?;
     } else if tally.selected.samples == 0 {
         notes.push(format!("none of the {} samples is selected", tally.samples));
     }
@@ -219,6 +246,7 @@ fn document(
     let limit = selection.limit(true);
     let (symbols, symbols_total) = cut(symbols(frames, tally, scale, sort), limit);
     let (modules, modules_total) = cut(named(tally.modules(frames), scale), limit);
+    let (unnamed, unnamed_total) = cut(unnamed(recording, frames, tally, scale), limit);
     let (comms, comms_total) = cut(named(tally.comms.clone(), scale), limit);
     let mut cpus = named(tally.cpus.clone(), scale);
     cpus.sort_by_key(|row| row.name.as_ref().and_then(|name| name.parse::<u32>().ok()));
@@ -236,6 +264,8 @@ fn document(
         symbols_total,
         modules,
         modules_total,
+        unnamed,
+        unnamed_total,
         comms,
         comms_total,
         cpus,
@@ -282,6 +312,47 @@ fn symbols(frames: &Frames, tally: &Tally, scale: Scale, sort: &str) -> Vec<Symb
         // Functions without a symbol are told apart by their module: the order must not depend on a hash.
         let names = (&one.symbol, &one.module, one.kernel).cmp(&(&other.symbol, &other.module, other.kernel));
         by_weight.then(names)
+    });
+    rows
+}
+
+/// Streams whose probe says in the manifest what it could not name.
+const NAMING_STREAMS: [&str; 4] = ["cpu", "sched", "maps", "waits"];
+
+/// Why functions of each module have no name.
+fn unnamed_reasons(recording: &Recording) -> HashMap<String, Vec<String>> {
+    let mut reasons: HashMap<String, Vec<String>> = HashMap::new();
+    let extra = &recording.manifest().extra;
+    let lists = NAMING_STREAMS.iter().filter_map(|stream| extra.get(*stream)?.get("modules_unnamed")?.as_array());
+    for module in lists.flatten() {
+        let Some(name) = module.get("module").and_then(Value::as_str) else { continue };
+        let known = reasons.entry(name.to_owned()).or_default();
+        for reason in module.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            if !known.iter().any(|known| known == reason) {
+                known.push(reason.to_owned());
+            }
+        }
+    }
+    reasons
+}
+
+fn unnamed(recording: &Recording, frames: &Frames, tally: &Tally, scale: Scale) -> Vec<Unnamed> {
+    let reasons = unnamed_reasons(recording);
+    let functions = tally.functions.iter().map(|(number, totals)| (frames.function(*number), totals));
+    let without = functions.filter(|(function, _)| function.symbol.is_none());
+    let mut rows: Vec<Unnamed> = without
+        .map(|(function, (own, total))| Unnamed {
+            module: function.module.clone(),
+            kernel: function.kernel,
+            samples: own.samples,
+            pct: scale.pct(*own),
+            total_samples: total.samples,
+            reasons: function.module.as_ref().and_then(|module| reasons.get(module)).cloned().unwrap_or_default(),
+        })
+        .collect();
+    rows.sort_by(|one, other| {
+        let key = |row: &Unnamed| std::cmp::Reverse((row.samples, row.total_samples));
+        key(one).cmp(&key(other)).then_with(|| one.module.cmp(&other.module))
     });
     rows
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{RegionPagesRow, TasksRow};
+use pagelab_vocab::streams::Stream;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -126,8 +127,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Re
     let tasks = Tasks::load(recording, selection, &mut notes)?;
     let owners = owners(recording, &mut notes)?;
     let looks = load(recording, &mut notes)?;
+    read::lost(recording, Stream::Regions, &mut notes)?;
     if looks.times.is_empty() {
-        notes.push("no page sizes were recorded: pagelab record --observe default,regions records them".to_owned());
+        let otherwise = "no page sizes were recorded: pagelab record --observe default,regions records them".to_owned();
+        read::none_recorded(recording, Stream::Regions, "page sizes", otherwise, &mut notes)?;
     }
     let own = recording.manifest().extra.get("regions");
     if let Some(unseen) = own.and_then(|own| own.get("address_spaces_not_seen")).and_then(Value::as_u64)
@@ -202,7 +205,8 @@ fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Looks> {
         found.path = row.path.map(<[u8]>::to_vec);
         found.asked = row.asked.map(str::to_owned);
         if row.bytes > 0 {
-            *found.sizes.entry(row.page_size_bytes).or_default() += row.bytes;
+            let bytes = found.sizes.entry(row.page_size_bytes).or_default();
+            *bytes = bytes.saturating_add(row.bytes);
         }
         if let Some(reason) = row.reason {
             found.reason = Some((reason.to_owned(), row.bytes));
@@ -213,13 +217,14 @@ fn load(recording: &Recording, notes: &mut Vec<String>) -> Result<Looks> {
 
 /// Bytes in the smallest pages.
 fn small_bytes(found: &Found) -> u64 {
-    found.sizes.range(..1 << 20).map(|(_, bytes)| bytes).sum()
+    found.sizes.range(..1 << 20).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
 }
 
 fn summed(sizes: impl Iterator<Item = Size>) -> Vec<Size> {
     let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
     for size in sizes {
-        *sums.entry(size.page_size_bytes).or_default() += size.bytes;
+        let bytes = sums.entry(size.page_size_bytes).or_default();
+        *bytes = bytes.saturating_add(size.bytes);
     }
     sums.into_iter().map(|(page_size_bytes, bytes)| Size { page_size_bytes, bytes }).collect()
 }
@@ -233,7 +238,7 @@ fn region_row((mm_id, start, end): Key, found: &Found, pid: Option<i32>, comm: O
         end: format!("{end:#x}"),
         len_bytes: end.saturating_sub(start),
         path: PathText::of(found.path.as_deref()),
-        bytes: found.sizes.values().sum(),
+        bytes: found.sizes.values().copied().fold(0, u64::saturating_add),
         sizes: found.sizes.iter().map(|(size, bytes)| Size { page_size_bytes: *size, bytes: *bytes }).collect(),
         asked: found.asked.clone(),
         reason: found.reason.as_ref().map(|(reason, _)| reason.clone()),
@@ -252,7 +257,7 @@ fn spaces(rows: &[(RegionRow, u64)], looks: &Looks) -> Vec<Space> {
             pid: first.pid,
             comm: first.comm.clone(),
             ts: looks.times.get(&first.mm_id).copied().unwrap_or_default(),
-            bytes: sizes.iter().map(|size| size.bytes).sum(),
+            bytes: sizes.iter().map(|size| size.bytes).fold(0, u64::saturating_add),
             sizes,
         });
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::OffcpuRow;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -238,9 +239,8 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sc
             counted.take(&row);
         }
     })?;
-    read::lost(recording, "sched", &mut notes)?;
-    read::lost(recording, "sched_stacks", &mut notes)?;
-    read::nothing(recording, "sched", "times off a CPU", counted.rows, counted.selected, &mut notes);
+    read::lost(recording, Stream::Sched, &mut notes)?;
+    read::nothing(recording, Stream::Sched, "times off a CPU", counted.rows, counted.selected, &mut notes)?;
     let mut rows: Vec<OneTask> = counted.tasks.iter().map(|(id, task)| one_task(*id, task, &tasks, &counted)).collect();
     order(&mut rows, sort);
     let limit = selection.limit(true);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SettingsRow;
 use pagelab_vocab::settings::setting;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -87,12 +88,14 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Se
         let place = if row.at == "end" { &mut entry.end } else { &mut entry.start };
         *place = Some(Reading(row.value.map(str::to_owned)));
     })?;
+    read::lost(recording, Stream::Settings, &mut notes)?;
     if found.is_empty() {
-        notes.push(if selection.words.is_empty() {
-            "no settings were recorded".to_owned()
+        if selection.words.is_empty() {
+            let otherwise = "no settings were recorded".to_owned();
+            read::none_recorded(recording, Stream::Settings, "settings", otherwise, &mut notes)?;
         } else {
-            format!("no setting has {} in its key", selection.words.join(" or "))
-        });
+            notes.push(format!("no setting has {} in its key", selection.words.join(" or ")));
+        }
     } else if !has_end {
         notes.push("the settings were not read at the end, so nothing is known of changes".to_owned());
     }

@@ -8,6 +8,7 @@ pub(crate) mod rollup;
 use std::collections::HashSet;
 
 use pagelab_recording::Recording;
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::syscalls::{self, Class};
 use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
@@ -30,7 +31,9 @@ pub struct Group {
     pub errors: u64,
     /// Calls that never returned; they have no duration.
     pub unfinished: u64,
-    /// From entry to return, of all calls that returned, ns.
+    /// Calls that were refused before they began, by seccomp or a tracer; they have no duration.
+    pub refused: u64,
+    /// From entry to return, of all calls that have both, ns.
     pub total_ns: u64,
     /// Share of the durations of all calls selected.
     pub total_pct: Option<f64>,
@@ -67,6 +70,8 @@ pub struct SyscallsView {
     pub errors: u64,
     /// Of those, calls that never returned.
     pub unfinished: u64,
+    /// Of those, calls that were refused before they began.
+    pub refused: u64,
     /// Sum of the durations, ns.
     pub total_ns: u64,
     /// The grouping of rows.
@@ -89,7 +94,7 @@ impl<'a> CallFilter<'a> {
     pub fn new(selection: &'a Selection, tasks: &'a Tasks, files: &Files) -> Result<Self> {
         for name in &selection.names {
             let class = name.strip_prefix('%').map(Class::named);
-            if !matches!(class, Some(Some(_))) && syscalls::by_name(name).is_none() {
+            if !matches!(class, Some(Some(_))) && syscalls::by_name(name).is_none() && !syscalls::is_number(name) {
                 let near = pagelab_vocab::nearest::hint_for(name, syscalls::all().iter().map(|call| call.name));
                 let classes: Vec<String> = Class::ALL.iter().map(|class| format!("%{}", class.name())).collect();
                 return Err(ViewError::Asked(format!(
@@ -149,9 +154,9 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     };
     let Grouped { calls_in_recording, groups, left_out } = grouped;
     notes.extend(left_out.iter().map(|what| format!("left out: {what}")));
-    read::lost(recording, "syscalls", &mut notes)?;
+    read::lost(recording, Stream::Syscalls, &mut notes)?;
     let all = sum(&groups);
-    read::nothing(recording, "syscalls", "calls", calls_in_recording, all.calls, &mut notes);
+    read::nothing(recording, Stream::Syscalls, "calls", calls_in_recording, all.calls, &mut notes)?;
     let mut groups: Vec<Group> =
         groups.iter().map(|(key, totals)| group(label(key, &tasks, &files), totals, all.total_ns)).collect();
     if all.calls > 0 && groups.iter().all(|group| group.blocked_ns.is_none()) {
@@ -168,6 +173,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
         calls: all.calls,
         errors: all.errors,
         unfinished: all.unfinished,
+        refused: all.refused,
         total_ns: all.total_ns,
         by,
         groups,
@@ -204,6 +210,7 @@ fn sum(groups: &[Keyed]) -> Totals {
         all.calls += totals.calls;
         all.errors += totals.errors;
         all.unfinished += totals.unfinished;
+        all.refused += totals.refused;
         all.total_ns = all.total_ns.saturating_add(totals.total_ns);
     }
     all
@@ -220,19 +227,19 @@ fn label(key: &Key, tasks: &Tasks, files: &Files) -> String {
 }
 
 fn group(name: String, totals: &Totals, whole_ns: u64) -> Group {
-    let returned = totals.calls > totals.unfinished;
     let known = totals.split.calls > 0;
     Group {
         name,
         calls: totals.calls,
         errors: totals.errors,
         unfinished: totals.unfinished,
+        refused: totals.refused,
         total_ns: totals.total_ns,
         total_pct: (whole_ns > 0).then(|| 100.0 * totals.total_ns as f64 / whole_ns as f64),
         mean_ns: totals.mean_ns(),
         p50_ns: totals.durations.quantile(0.5),
         p99_ns: totals.durations.quantile(0.99).map(|ns| ns.min(totals.max_ns)),
-        max_ns: returned.then_some(totals.max_ns),
+        max_ns: (totals.timed() > 0).then_some(totals.max_ns),
         cpu_ns: (totals.cpu_calls > 0).then_some(totals.cpu_ns),
         split_calls: known.then_some(totals.split.calls),
         split_ns: known.then_some(totals.split.dur_ns),

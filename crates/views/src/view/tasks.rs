@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use pagelab_recording::tables::FaultsRow;
 use pagelab_recording::{ProbeState, Recording};
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -105,8 +106,9 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Ta
     let mut notes = Vec::new();
     let tasks = Tasks::load(recording, selection, &mut notes)?;
     let counts = faults_by_task(recording, &mut notes)?;
+    read::lost(recording, Stream::Tasks, &mut notes)?;
     if tasks.0.is_empty() {
-        notes.push("no tasks were recorded".to_owned());
+        read::none_recorded(recording, Stream::Tasks, "tasks", "no tasks were recorded".to_owned(), &mut notes)?;
     }
     let mut lines: Vec<TaskLine> = tasks
         .tree()

@@ -31,7 +31,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::System,
             text: "leave more memory to the cache: fewer programs, fewer pages in hugetlb pools",
-            command: "sudo pagelab hugepages pool 2M 0",
+            command: "sudo pagelab hugepages set 2M 0",
         },
     ],
 };

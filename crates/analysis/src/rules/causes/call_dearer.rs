@@ -39,6 +39,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     remedies: &[Remedy {
         reach: Reach::Process,
         text: "call less often: batch, io_uring, a vDSO clock",
-        command: "pagelab record --observe default,syscalls -- COMMAND; pagelab show pagelab-out syscalls",
+        command: "pagelab record -o again.rec --observe default,syscalls -- COMMAND; pagelab show again.rec syscalls",
     }],
 };

@@ -65,7 +65,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::System,
             text: "see who the neighbours are",
-            command: "pagelab record --all --observe default,sched -- sleep 10; pagelab show pagelab-out tasks",
+            command: "pagelab record -o again.rec --all --observe default,sched -- sleep 10; pagelab show again.rec tasks",
         },
     ],
 };

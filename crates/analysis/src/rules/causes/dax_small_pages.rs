@@ -20,7 +20,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::File,
             text: "find out which of the conditions does not hold",
-            command: "pagelab doctor dax FILE",
+            command: "pagelab doctor FILE",
         },
         Remedy {
             reach: Reach::Mapping,

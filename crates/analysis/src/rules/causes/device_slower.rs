@@ -37,7 +37,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Device,
             text: "see who else uses the device",
-            command: "pagelab record --all --observe default,block -- sleep 10; pagelab show pagelab-out block",
+            command: "pagelab record -o again.rec --all --observe default,block -- sleep 10; pagelab show again.rec block",
         },
         Remedy {
             reach: Reach::Device,

@@ -28,7 +28,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "see which programs are started",
-            command: "pagelab sql \"SELECT exe, count(*) FROM tasks WHERE op = 'exec' GROUP BY exe ORDER BY 2 DESC\" pagelab-out",
+            command: "pagelab record -o again.rec -- COMMAND; pagelab query again.rec \"SELECT exe_text, count(*) FROM tasks WHERE op = 'exec' GROUP BY 1 ORDER BY 2 DESC\"",
         },
     ],
 };

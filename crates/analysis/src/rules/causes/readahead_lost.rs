@@ -35,7 +35,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "look at the pattern of the reads",
-            command: "pagelab record --observe default,syscalls -- COMMAND; pagelab show pagelab-out io",
+            command: "pagelab record -o again.rec --observe default,syscalls -- COMMAND; pagelab show again.rec io",
         },
     ],
 };

@@ -27,7 +27,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "see which files are read, and by which calls",
-            command: "pagelab record --observe default,syscalls -- COMMAND; pagelab show pagelab-out syscalls",
+            command: "pagelab record -o again.rec --observe default,syscalls -- COMMAND; pagelab show again.rec syscalls",
         },
     ],
 };

@@ -22,6 +22,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     remedies: &[Remedy {
         reach: Reach::Device,
         text: "find out what else writes to the device",
-        command: "pagelab record --all --observe default,block -- sleep 10; pagelab show pagelab-out block",
+        command: "pagelab record -o again.rec --all --observe default,block -- sleep 10; pagelab show again.rec block",
     }],
 };

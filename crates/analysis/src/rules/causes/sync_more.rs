@@ -33,7 +33,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::Process,
             text: "find the calls",
-            command: "pagelab record --observe default,syscalls:fsync,fdatasync,msync,sync_file_range -- COMMAND; pagelab show pagelab-out syscalls",
+            command: "pagelab record -o again.rec --observe default,syscalls:fsync,fdatasync,msync,sync_file_range -- COMMAND; pagelab show again.rec syscalls",
         },
     ],
 };

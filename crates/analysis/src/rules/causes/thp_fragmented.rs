@@ -35,7 +35,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::System,
             text: "keep pages of one size in reserve instead",
-            command: "sudo pagelab hugepages pool 2M 512",
+            command: "sudo pagelab hugepages set 2M 512",
         },
     ],
 };

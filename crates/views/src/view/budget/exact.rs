@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pagelab_recording::tables::OffcpuRow;
 use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::budget::{OFF_OTHER, off_of_stack};
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::waits::is_active_wait;
 
 use super::shares::Untold;
@@ -129,11 +130,12 @@ fn off(row: &OffcpuRow<'_>) -> Off {
 
 /// The stream ran from the beginning and lost nothing.
 fn has_every_switch(recording: &Recording) -> Result<bool> {
-    let is_active = |probe: &pagelab_recording::Probe| probe.name == "sched" && probe.state == ProbeState::Active;
+    let is_active =
+        |probe: &pagelab_recording::Probe| probe.name == Stream::Sched.name() && probe.state == ProbeState::Active;
     if !recording.manifest().probes.iter().any(is_active) {
         return Ok(false);
     }
-    let [_, lost] = read::loss_of(recording, "sched", &mut Vec::new())?;
+    let [_, lost] = read::loss_of(recording, Stream::Sched, &mut Vec::new())?;
     Ok(lost == 0)
 }
 

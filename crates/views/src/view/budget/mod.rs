@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 
 use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::waits::PAGE_FAULT;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -201,8 +202,8 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bu
     let run = RunShares::load(recording, selection, &tasks, &mut notes)?;
     let off = OffShares::load(recording, selection, &tasks, &mut notes)?;
     let exact = Exact::load(whole, &tasks, states, &Untold::of(selection), &mut notes)?;
-    let loss = read::lost(recording, "waits", &mut notes)?;
-    read::lost(recording, "cpu", &mut notes)?;
+    let loss = read::lost(recording, Stream::Waits, &mut notes)?;
+    read::lost(recording, Stream::Cpu, &mut notes)?;
     if states.rows > 0 && states.selected == 0 {
         notes.push(format!("none of the {} rows of waits is selected", states.rows));
     }
@@ -558,13 +559,13 @@ fn missing(recording: &Recording, account: &Account<'_>, [seen, lost]: [u64; 2])
         missing.extend([State::Ready, State::Off].map(|state| Missing { part: state.word(), reason: reason.clone() }));
     }
     if !account.has_states {
-        let reason = why_not(recording, "waits");
+        let reason = why_not(recording, Stream::Waits);
         missing.extend(
             [State::Run, State::Ready, State::Off].map(|state| Missing { part: state.word(), reason: reason.clone() }),
         );
     }
     if account.run.all.samples == 0 {
-        missing.push(Missing { part: State::Run.word(), reason: why_not(recording, "cpu") });
+        missing.push(Missing { part: State::Run.word(), reason: why_not(recording, Stream::Cpu) });
     } else if account.run.lacks_names {
         let reason = "the kernel's functions have no names; they are read from /proc/kallsyms, as root".to_owned();
         missing.push(Missing { part: State::Run.word(), reason });
@@ -573,12 +574,15 @@ fn missing(recording: &Recording, account: &Account<'_>, [seen, lost]: [u64; 2])
 }
 
 /// Why a stream has no rows here.
-fn why_not(recording: &Recording, stream: &str) -> String {
-    match recording.manifest().probes.iter().find(|probe| probe.name == stream) {
+fn why_not(recording: &Recording, stream: Stream) -> String {
+    match recording.manifest().probes.iter().find(|probe| probe.name == stream.name()) {
         Some(probe) if probe.state == ProbeState::Refused => {
             format!("{stream} was refused: {}", probe.reason.as_deref().unwrap_or("no reason is recorded"))
         }
-        Some(_) => format!("{stream} was recorded and has no rows of the selected tasks"),
+        Some(_) => match read::loss_of(recording, stream, &mut Vec::new()) {
+            Ok([seen, lost]) if lost > 0 => format!("{stream} was recorded, and lost {lost} of {seen} events"),
+            _ => format!("{stream} was recorded and has no rows of the selected tasks"),
+        },
         None => format!("{stream} was not recorded; record it: pagelab record --observe default,{stream}"),
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{OffcpuRow, WaitStacksRow, WaitsRow};
 use pagelab_vocab::budget::{OFF_OTHER, component_of, off_by_waker, off_of_stack};
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::waits::{Waker, is_active_wait};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,10 +40,10 @@ pub enum OffSource {
 
 impl OffSource {
     /// The stream that records it.
-    pub const fn stream(self) -> &'static str {
+    pub const fn stream(self) -> Stream {
         match self {
-            Self::Switches => "sched",
-            Self::Sums => "waits",
+            Self::Switches => Stream::Sched,
+            Self::Sums => Stream::Waits,
         }
     }
 
@@ -242,7 +243,7 @@ impl Collected<'_> {
             let note = "waits that had not ended when recording did are in no stack: their length is not known";
             notes.push(note.to_owned());
         }
-        read::lost(&recording, "sched", notes)?;
+        read::lost(&recording, Stream::Sched, notes)?;
         let wanted: HashSet<u64> = waits.keys().filter_map(|(_, kstack_id, ..)| *kstack_id).collect();
         let stacks = Stacks::load(&recording, &wanted, notes)?;
         for ((comm, kstack_id, ustack_id, is_active, is_own), ns) in waits {

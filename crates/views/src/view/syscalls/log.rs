@@ -1,6 +1,7 @@
 //! The calls one by one, in order of time.
 
 use pagelab_recording::Recording;
+use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
 use super::CallFilter;
@@ -114,7 +115,7 @@ impl Log {
         let tasks = Tasks::load(recording, selection, &mut notes)?;
         let files = Files::load(recording, &mut notes)?;
         CallFilter::new(selection, &tasks, &files)?.check_file(recording)?;
-        read::lost(recording, "syscalls", &mut notes)?;
+        read::lost(recording, Stream::Syscalls, &mut notes)?;
         Ok(Self { recording: recording.clone(), selection: selection.clone(), tasks, files, notes })
     }
 
@@ -157,7 +158,7 @@ impl Log {
         let Self { recording, mut notes, .. } = self;
         notes.extend(visited.left_out.iter().map(|what| format!("left out: {what}")));
         let Visited { in_recording, selected, .. } = visited;
-        read::nothing(&recording, "syscalls", "calls", in_recording, selected, &mut notes);
+        read::nothing(&recording, Stream::Syscalls, "calls", in_recording, selected, &mut notes)?;
         let data = LogView { calls_in_recording: in_recording, calls: rows, calls_total: selected };
         Ok(Answer::new("syscalls", &recording, notes, data))
     }
