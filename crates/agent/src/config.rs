@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pagelab_vocab::streams::Stream;
 use pagelab_vocab::units::{bytes, duration};
 
 use crate::error::ConfigError;
@@ -18,6 +19,9 @@ const LONGEST_EVERY: Duration = Duration::from_hours(24);
 const LEAST_KEEP_BYTES: u64 = 16 << 20;
 /// A recording may take this part of what is kept: one burst of events does not push out all others.
 const RECORDINGS_IN_SIZE: u64 = 8;
+
+/// The streams of a window, unless others are asked for: the help of `--observe` names them.
+const STREAMS: [Stream; 5] = [Stream::Metrics, Stream::Settings, Stream::Tasks, Stream::Waits, Stream::Cpu];
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +149,7 @@ impl Config {
             upload_tries: keys.upload_tries.unwrap_or(10),
             listen,
             flight: flight(&keys)?,
-            observe: keys.observe.unwrap_or_else(|| "metrics,settings,tasks,waits,cpu".to_owned()),
+            observe: keys.observe.unwrap_or_else(|| STREAMS.map(Stream::name).join(",")),
         })
     }
 

@@ -1,12 +1,18 @@
-//! The page of metrics over HTTP, for one client after another: a scraper comes every few seconds.
+//! The page of metrics over HTTP.
 //!
 //! Small on purpose. A request has at most 4 KiB and two seconds, an answer as much; then the connection is closed. Nothing is
 //! read from a request but its method and path.
+//!
+//! Every local user can connect. Clients are served side by side by one thread, so one that is silent delays nobody; there are at
+//! most [`CLIENTS`] of them, and a further one takes the place of the one that has had the most time.
 
+use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::metrics::Metrics;
 
@@ -14,6 +20,10 @@ use crate::metrics::Metrics;
 const LARGEST: usize = 4096;
 /// Time of a request, and of its answer.
 const TIME: Duration = Duration::from_secs(2);
+/// Clients at a time.
+const CLIENTS: usize = 64;
+/// Pause where the system has no descriptor or no memory left for a client.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens, and answers in a thread of its own as long as the process lives. The address, with the port that was chosen for port 0.
 ///
@@ -21,14 +31,13 @@ const TIME: Duration = Duration::from_secs(2);
 /// The address is taken, or is none of this host's.
 pub(crate) fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
     let answer_all = move || {
-        for stream in listener.incoming() {
-            match stream {
-                // A client that has gone is no matter.
-                Ok(stream) => drop(answer(stream, &metrics)),
-                // Out of descriptors: not as fast as it can.
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        let mut clients = VecDeque::new();
+        loop {
+            if turn(&listener, &mut clients, &metrics).is_err() {
+                std::thread::sleep(PAUSE);
             }
         }
     };
@@ -36,8 +45,99 @@ pub(crate) fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> io::Result<So
     Ok(bound)
 }
 
-fn answer(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
-    let (status, kind, body) = match request(&mut stream)?.as_deref() {
+/// Waits for clients, and goes on with those that are ready; the one that came first is in front.
+fn turn(listener: &TcpListener, clients: &mut VecDeque<Client>, metrics: &Metrics) -> io::Result<()> {
+    wait(listener, clients)?;
+    let accepted = accept(listener, clients);
+    let now = Instant::now();
+    // A client that has gone is no matter.
+    clients.retain_mut(|client| now < client.ends && matches!(client.step(metrics), Ok(Step::GoesOn)));
+    accepted
+}
+
+fn wait(listener: &TcpListener, clients: &VecDeque<Client>) -> io::Result<()> {
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    fds.extend(clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
+    let first = clients.iter().map(|client| client.ends).min();
+    let timeout = first.map(|ends| ends.saturating_duration_since(Instant::now()));
+    // Until it is over, and not a fraction of a millisecond before.
+    let timeout = timeout.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn accept(listener: &TcpListener, clients: &mut VecDeque<Client>) -> io::Result<()> {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if clients.len() >= CLIENTS {
+                    clients.pop_front();
+                }
+                clients.extend(Client::new(stream));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+enum Step {
+    GoesOn,
+    Done,
+}
+
+/// A connection: its request so far, then what is left of its answer.
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Option<Vec<u8>>,
+    written: usize,
+    ends: Instant,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Self { stream, request: Vec::new(), answer: None, written: 0, ends: Instant::now() + TIME })
+    }
+
+    fn waits_for(&self) -> PollFlags {
+        if self.answer.is_some() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Reads and writes what can be without waiting.
+    fn step(&mut self, metrics: &Metrics) -> io::Result<Step> {
+        match self.read_and_write(metrics) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(Step::GoesOn)
+            }
+            other => other,
+        }
+    }
+
+    fn read_and_write(&mut self, metrics: &Metrics) -> io::Result<Step> {
+        while self.answer.is_none() {
+            let mut piece = [0; 1024];
+            let count = self.stream.read(&mut piece)?;
+            self.request.extend_from_slice(&piece[..count]);
+            if count == 0 || self.request.len() >= LARGEST || self.request.windows(4).any(|four| four == b"\r\n\r\n") {
+                self.answer = Some(answer(&self.request, metrics));
+                self.ends = Instant::now() + TIME;
+            }
+        }
+        let answer = self.answer.as_deref().unwrap_or_default();
+        while let Some(rest) = answer.get(self.written..).filter(|rest| !rest.is_empty()) {
+            self.written += self.stream.write(rest)?;
+        }
+        Ok(Step::Done)
+    }
+}
+
+fn answer(request: &[u8], metrics: &Metrics) -> Vec<u8> {
+    let (status, kind, body) = match method_and_path(request).as_deref() {
         None => ("400 Bad Request", "text/plain", format!("needed: a request of at most {LARGEST} bytes\n")),
         Some("GET /metrics") => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", metrics.page()),
         Some(line) if line.starts_with("GET ") => {
@@ -48,37 +148,19 @@ fn answer(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    stream.set_write_timeout(Some(TIME))?;
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    (head + &body).into_bytes()
 }
 
-/// Method and path of a request; none if it is too long, too slow or no request.
-fn request(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let end = Instant::now() + TIME;
-    let mut bytes = Vec::with_capacity(LARGEST);
-    let mut piece = [0; 1024];
-    while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
-        let left = end.saturating_duration_since(Instant::now());
-        if bytes.len() >= LARGEST || left.is_zero() {
-            return Ok(None);
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece) {
-            Ok(0) => return Ok(None),
-            Ok(count) => bytes.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        }
+/// Method and path of a whole request; none if it is too long, not whole or no request.
+fn method_and_path(request: &[u8]) -> Option<String> {
+    if !request.windows(4).any(|four| four == b"\r\n\r\n") {
+        return None;
     }
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(request);
     let mut words = text.lines().next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split('?').next().unwrap_or_default();
-    Ok(words.next().is_some_and(|version| version.starts_with("HTTP/1.")).then(|| format!("{method} {path}")))
+    words.next().is_some_and(|version| version.starts_with("HTTP/1.")).then(|| format!("{method} {path}"))
 }
 
 #[cfg(test)]
@@ -129,5 +211,25 @@ mod tests {
         assert!(began.elapsed() < 4 * TIME, "{:?}", began.elapsed());
         drop((silent, slow));
         assert!(!asked(address, &vec![b'a'; 1 << 20]).contains("200 OK"));
+    }
+
+    #[test]
+    fn clients_that_are_silent_delay_nobody() {
+        let address = serve("127.0.0.1:0".parse().expect("an address"), Arc::new(Metrics::new())).expect("a free port");
+        // More than are served at a time, twice.
+        let silent: Vec<TcpStream> =
+            (0..2 * CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
+        let began = Instant::now();
+        for _ in 0..20 {
+            assert!(asked(address, b"GET /metrics HTTP/1.1\r\n\r\n").contains("build_info"));
+        }
+        // One after another each of them would have had two seconds.
+        assert!(began.elapsed() < TIME * u32::try_from(CLIENTS).expect("small"), "{:?}", began.elapsed());
+        // Each silent one is left in the end: its connection is closed from the other side.
+        for mut stream in silent {
+            stream.set_read_timeout(Some(10 * TIME)).expect("a time");
+            let mut rest = Vec::new();
+            assert!(matches!(stream.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
+        }
     }
 }

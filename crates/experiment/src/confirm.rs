@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use pagelab_analysis::compare::Comparison;
 use pagelab_analysis::rules::{Confidence, Finding, SettingSubject, SideName, follow_up, not_decided};
 use pagelab_host::process::ProcessSettings;
+use pagelab_host::seal::Sealer;
 use pagelab_observe::streams::Stream;
 use pagelab_recording::set::SetJson;
 use pagelab_recording::{Manifest, ProbeState};
+use pagelab_session::{COMMAND_SEAL, sealed_command};
 use pagelab_vocab::settings;
+use serde_json::Value;
 
 use crate::document::Place;
 use crate::plan::{Plan, PlannedSetting, PrimaryMetric, Variant, Work};
+use crate::set::{PLAN_SEAL, sealed_plan};
 use crate::{Outcome, RunOptions};
 
 /// Fewest and most rounds.
@@ -30,6 +34,8 @@ pub struct Subject {
     plan: Plan,
     base: Variant,
     test: Variant,
+    /// Why it is not known that this user wrote the commands here; none if it is.
+    foreign: Option<String>,
 }
 
 impl Subject {
@@ -42,7 +48,13 @@ impl Subject {
             let found = plan.variants.iter().find(|variant| variant.name == name).cloned();
             found.ok_or_else(|| format!("the plan has no variant {name}"))
         };
-        Ok(Self { base: variant(base)?, test: variant(test)?, plan: plan.clone() })
+        Ok(Self { base: variant(base)?, test: variant(test)?, plan: plan.clone(), foreign: None })
+    }
+
+    /// Why it is not known that this user recorded the commands on this host; none if it is. Recordings are copied and mailed:
+    /// a command in one of them is data until somebody means it.
+    pub fn foreign(&self) -> Option<&str> {
+        self.foreign.as_deref()
     }
 
     /// The variants of a set that was made earlier, by the plan in its document.
@@ -51,10 +63,13 @@ impl Subject {
     /// The document cannot be read, or holds no plan.
     pub fn of_set(dir: &Path, comparison: &Comparison) -> Result<Self, String> {
         let json = SetJson::load(dir).map_err(|error| error.to_string())?;
+        let seal = json.extra.get(PLAN_SEAL).and_then(Value::as_str);
+        let foreign = why_foreign(&dir.display().to_string(), PLAN_SEAL, &sealed_plan(&json.plan), seal);
         let mut plan: Plan =
             serde_json::from_value(json.plan).map_err(|error| format!("{}: no plan: {error}", dir.display()))?;
         plan.path = std::env::current_dir().unwrap_or_default().join("compare --confirm");
-        Self::of_plan(&plan, &comparison.base.label, &comparison.test.label)
+        let subject = Self::of_plan(&plan, &comparison.base.label, &comparison.test.label)?;
+        Ok(Self { foreign, ..subject })
     }
 
     /// The commands of recordings, run in the current directory.
@@ -63,6 +78,7 @@ impl Subject {
     /// A side has no command, or several.
     pub fn of_recordings(comparison: &Comparison) -> Result<Self, String> {
         let mut all_know_speed = true;
+        let mut foreign = None;
         let mut command = |side: &str, runs: &pagelab_analysis::compare::SideRuns| -> Result<Vec<String>, String> {
             let mut commands: Vec<Vec<String>> = Vec::new();
             for run in &runs.runs {
@@ -71,6 +87,9 @@ impl Subject {
                 all_know_speed &= active.any(|probe| probe.name == Stream::Speed.name());
                 let command = manifest.command.filter(|command| !command.is_empty());
                 let command = command.ok_or_else(|| format!("{}: no command was recorded", run.dir))?;
+                let seal = manifest.extra.get(COMMAND_SEAL).and_then(Value::as_str);
+                let why = || why_foreign(&run.dir, COMMAND_SEAL, &sealed_command(&command), seal);
+                foreign = foreign.take().or_else(why);
                 if !commands.contains(&command) {
                     commands.push(command);
                 }
@@ -93,7 +112,7 @@ impl Subject {
         for (variant, command) in plan.variants.iter_mut().zip([base, test]) {
             variant.work = Work::Command(command);
         }
-        Self::of_plan(&plan, "base", "test")
+        Ok(Self { foreign, ..Self::of_plan(&plan, "base", "test")? })
     }
 
     /// The plan of `rounds` rounds that toggle `setting`, the good value as base.
@@ -127,6 +146,20 @@ impl Subject {
         plan.decoys = None;
         plan.seed = None;
         Ok(plan)
+    }
+}
+
+/// Why a text of `place` is not known to be this user's of this host.
+fn why_foreign(place: &str, domain: &str, text: &[u8], seal: Option<&str>) -> Option<String> {
+    let Some(seal) = seal else {
+        return Some(format!("{place} does not say who recorded its commands (no {domain})"));
+    };
+    match Sealer::open() {
+        Ok(sealer) if sealer.has_sealed(domain, text, seal) => None,
+        Ok(_) => {
+            Some(format!("{place} was recorded by another user or on another host, or its commands were changed since"))
+        }
+        Err(error) => Some(format!("this user's key, which would show who recorded {place}, cannot be read: {error}")),
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 
+use pagelab_host::seal::Sealer;
 use pagelab_output::Folder;
 use pagelab_recording::FORMAT;
 use pagelab_recording::set::{ABORTED, PlannedRun, RunState, SET_JSON, SetJson, WARMUP, run_dir};
@@ -44,6 +45,30 @@ pub struct Set {
     _lock: File,
 }
 
+/// Key of `set.json` that holds the seal of its plan.
+pub(crate) const PLAN_SEAL: &str = "plan_seal";
+
+/// The text of a plan that is sealed: keys of objects are sorted, so that it is the same after reading.
+pub(crate) fn sealed_plan(plan: &Value) -> Vec<u8> {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(fields) => {
+                let fields: BTreeMap<&String, Value> = fields.iter().map(|(key, value)| (key, sorted(value))).collect();
+                Value::Object(fields.into_iter().map(|(key, value)| (key.clone(), value)).collect())
+            }
+            Value::Array(values) => Value::Array(values.iter().map(sorted).collect()),
+            other => other.clone(),
+        }
+    }
+    sorted(plan).to_string().into_bytes()
+}
+
+/// Proof that this user made the plan here, without which its commands are not run again unasked.
+fn seal_of(plan: &Value) -> Option<(String, Value)> {
+    let sealer = Sealer::open().inspect_err(|error| tracing::debug!("the plan is not sealed: {error}")).ok()?;
+    Some((PLAN_SEAL.to_owned(), json!(sealer.seal(PLAN_SEAL, &sealed_plan(plan)))))
+}
+
 impl Set {
     /// Makes the directory of a new set and writes its document.
     pub fn create(
@@ -67,6 +92,7 @@ impl Set {
         json.extra.insert("pagelab_version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
         json.extra.insert("here".to_owned(), serde_json::to_value(filled).unwrap_or_default());
         json.extra.insert("exploratory".to_owned(), json!(false));
+        json.extra.extend(seal_of(&json.plan));
         let lock = lock(dir)?;
         let mut set = Self { dir: dir.to_owned(), json, details: BTreeMap::new(), _lock: lock };
         set.save()?;

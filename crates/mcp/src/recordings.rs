@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pagelab_recording::Manifest;
 use pagelab_recording::set::{RecordingRef, folders, reference};
+use pagelab_recording::{Manifest, Recording};
 use pagelab_vocab::nearest::hint_for;
 use pagelab_vocab::terminal::shell_line;
 use rmcp::schemars;
@@ -204,8 +204,11 @@ pub(crate) fn answer(served: &Served, args: &Args) -> Result<String, ToolError> 
     let mut found: Vec<(RecordingRef, Listed)> = Vec::new();
     for dir in dirs {
         let Some(path) = dir.to_str().map(str::to_owned) else { continue };
-        match reference(&dir).and_then(|reference| Ok((reference, Manifest::load(&dir)?))) {
-            Ok((reference, manifest)) => found.push((reference.clone(), Listed::new(path, reference, manifest))),
+        match reference(&dir).and_then(|reference| Ok((reference, Recording::open(&dir)?))) {
+            Ok((reference, recording)) => {
+                let manifest = recording.manifest().clone();
+                found.push((reference.clone(), Listed::new(path, reference, manifest)));
+            }
             Err(error) => unreadable.push(Unreadable::new(&dir, &error)),
         }
     }

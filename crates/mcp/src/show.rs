@@ -71,7 +71,7 @@ pub(crate) fn description() -> String {
                     `..._total` beside a list is its length before `top`; null is not known. All views take from_s and to_s. The \
                     views, and the other options that each has:"
         .to_owned();
-    for ViewDef { name, about, takes } in &VIEWS {
+    for ViewDef { name, about, takes, .. } in &VIEWS {
         let takes = if takes.is_empty() { "none".to_owned() } else { takes.join(", ") };
         // Writing to a string cannot fail.
         let _ = write!(text, "\n- {name}: {about} (options: {takes})");

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fdatasync, openat, renameat, renameat_with, unlinkat};
@@ -49,6 +49,11 @@ impl NewFile {
     /// The path that it will have; for messages.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file, under the name that it has until it is committed.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Appends bytes; the error names the path.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
@@ -68,6 +68,16 @@ impl OutputFile {
         match self.kind {
             Kind::Replaced(file) => file.commit(Sync::No),
             Kind::Stream(mut file) => file.flush().map_err(Error::io("write", self.path)),
+        }
+    }
+}
+
+impl AsFd for OutputFile {
+    /// The file that is written, under whatever name it has until [`OutputFile::commit`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Replaced(file) => file.as_fd(),
+            Kind::Stream(file) => file.as_fd(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A server on the loopback address is within reach of every page that the browser shows. So the address of everything holds a token
 //! that only who started the server knows; the host must be this machine by its loopback names, so that no name that somebody else
-//! lets point here is answered (DNS rebinding); and a request that a browser makes for another page is refused.
+//! lets point here is answered (DNS rebinding), and is named once; and a request that a browser makes for another page is refused.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -47,6 +47,10 @@ impl Guard {
     ) -> Result<&'p str, (StatusCode, &'static str)> {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
         let forbidden = |why| Err((StatusCode::FORBIDDEN, why));
+        // Of two hosts, one server would look at the first and another at the last.
+        if headers.get_all(HOST).iter().count() != 1 {
+            return Err((StatusCode::BAD_REQUEST, "found no host or several; needed one line Host"));
+        }
         if !text(HOST.as_str()).is_some_and(|host| self.hosts.iter().any(|own| own == host)) {
             return forbidden("found another host; needed the address that pagelab printed");
         }
@@ -95,8 +99,7 @@ mod tests {
         assert_eq!(asked(Method::GET, &path, &[host]).unwrap(), "api/state");
         let own = [("host", "localhost:4711"), ("origin", "http://127.0.0.1:4711"), ("sec-fetch-site", "same-origin")];
         assert_eq!(asked(Method::GET, &path, &own).unwrap(), "api/state");
-        let refused: [(&str, Vec<(&'static str, &str)>); 8] = [
-            (&path, vec![]),
+        let refused: [(&str, Vec<(&'static str, &str)>); 7] = [
             (&path, vec![("host", "evil.example:4711")]),
             (&path, vec![("host", "127.0.0.1:80")]),
             (&path, vec![host, ("origin", "http://evil.example")]),
@@ -107,6 +110,9 @@ mod tests {
         ];
         for (path, of) in refused {
             assert_eq!(asked(Method::GET, path, &of).unwrap_err().0, StatusCode::FORBIDDEN, "{path} {of:?}");
+        }
+        for hosts in [vec![], vec![host, host], vec![host, ("host", "evil.example")]] {
+            assert_eq!(asked(Method::GET, &path, &hosts).unwrap_err().0, StatusCode::BAD_REQUEST, "{hosts:?}");
         }
         assert_eq!(asked(Method::POST, &path, &[host]).unwrap_err().0, StatusCode::METHOD_NOT_ALLOWED);
         let wrong = path.replacen(&guard.token[..1], if guard.token.starts_with('0') { "1" } else { "0" }, 1);

@@ -1,22 +1,46 @@
 //! The addresses, and what stands at them.
+//!
+//! Every local user can connect, so connections are bounded in number and time before anything of a request is known, and those
+//! that never show the token give way to others. The work
+//! of a request is bounded, too: pages and pictures are made by at most [`WORKERS`] at a time, and a request whose client has
+//! left while it waited for its turn is not worked on.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, Response, StatusCode, Uri};
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use pagelab_views::faultfield::Window;
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::Source;
 use crate::fields::Fields;
 use crate::guard::Guard;
+
+/// Connections at a time. A browser opens six for a page.
+const CONNECTIONS: usize = 64;
+/// Time for the head of a request, also between two requests of a connection.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Time of a connection: that of the slowest answer to the slowest reader.
+const CONNECTION_TIME: Duration = Duration::from_mins(10);
+/// Pages and pictures made at a time: each takes up to 100 MB, and a page both of two processors.
+const WORKERS: usize = 2;
+/// Pause where the system has no descriptor or no memory left for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +70,8 @@ struct Shared {
     source: Box<dyn Source>,
     fields: Fields,
     page: Mutex<Option<(String, String)>>,
+    /// Turns of those that work on a request.
+    turns: Arc<Semaphore>,
 }
 
 /// A recording in the list.
@@ -81,13 +107,15 @@ impl Server {
     /// # Errors
     /// [`UiError::Listen`].
     pub fn listen(source: impl Source, port: u16) -> Result<Self, UiError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind(address))
             .map_err(|error| UiError::Listen { port, error })?;
         let guard = Guard::new(listener.local_addr()?.port())?;
-        let shared = Shared { guard, source: Box::new(source), fields: Fields::default(), page: Mutex::default() };
+        let turns = Arc::new(Semaphore::new(WORKERS));
+        let shared =
+            Shared { guard, source: Box::new(source), fields: Fields::default(), page: Mutex::default(), turns };
         Ok(Self { runtime, listener, shared: Arc::new(shared) })
     }
 
@@ -102,7 +130,56 @@ impl Server {
     /// [`UiError::Server`].
     pub fn serve(self) -> Result<(), UiError> {
         let router = Router::new().fallback(answer).with_state(self.shared);
-        Ok(self.runtime.block_on(async { axum::serve(self.listener, router).await })?)
+        let mut connections = VecDeque::new();
+        self.runtime.block_on(async {
+            loop {
+                match self.listener.accept().await {
+                    Ok((stream, _)) => {
+                        make_room(&mut connections);
+                        connections.push_back(Connection::begin(stream, &router));
+                    }
+                    // Out of descriptors or memory, or a client that has gone again: none is a reason to end.
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
+            }
+        })
+    }
+}
+
+/// A connection that is answered.
+struct Connection {
+    task: JoinHandle<()>,
+    /// A request of it had the token.
+    is_admitted: Admitted,
+}
+
+/// Whether a request of the connection had the token.
+#[derive(Debug, Clone, Default)]
+struct Admitted(Arc<AtomicBool>);
+
+impl Connection {
+    /// Answers a connection as long as it may last. A client that breaks off, or is too slow, is no matter.
+    fn begin(stream: TcpStream, router: &Router) -> Self {
+        let is_admitted = Admitted::default();
+        let service = TowerToHyperService::new(router.clone().layer(Extension(is_admitted.clone())));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let task = tokio::spawn(async move { drop(tokio::time::timeout(CONNECTION_TIME, connection).await) });
+        Self { task, is_admitted }
+    }
+}
+
+/// Leaves room for one more: the first that has never shown the token has to go, or else the first of all.
+fn make_room(connections: &mut VecDeque<Connection>) {
+    connections.retain(|connection| !connection.task.is_finished());
+    if connections.len() < CONNECTIONS {
+        return;
+    }
+    let is_stranger = |connection: &Connection| !connection.is_admitted.0.load(Ordering::Relaxed);
+    let place = connections.iter().position(is_stranger).unwrap_or(0);
+    if let Some(connection) = connections.remove(place) {
+        connection.task.abort();
     }
 }
 
@@ -112,11 +189,10 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let answered = match shared.guard.admit(&method, uri.path(), &headers) {
         Err((status, why)) => Err((status, why.to_owned())),
         Ok(rest) => {
-            let (rest, shared, uri) = (rest.to_owned(), shared.clone(), uri.clone());
-            // Pages and pictures are read from files, and take a while.
-            tokio::task::spawn_blocking(move || shared.at(&rest, &uri))
-                .await
-                .unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
+            if let Some(Admitted(is_admitted)) = request.extensions().get() {
+                is_admitted.store(true, Ordering::Relaxed);
+            }
+            work(&shared, rest.to_owned(), uri.clone()).await
         }
     };
     let (status, kind, text) = match answered {
@@ -124,6 +200,19 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         Err((status, why)) => (status, "text/plain; charset=utf-8", why),
     };
     response(status, kind, text)
+}
+
+/// Pages and pictures are read from files, and take a while. Whoever leaves before its turn has none: its future is dropped.
+async fn work(shared: &Arc<Shared>, place: String, uri: Uri) -> Answered {
+    let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, why);
+    let turn = shared.turns.clone().acquire_owned().await.map_err(|error| broken(error.to_string()))?;
+    let shared = shared.clone();
+    let worked = tokio::task::spawn_blocking(move || {
+        let answered = shared.at(&place, &uri);
+        drop(turn);
+        answered
+    });
+    worked.await.unwrap_or_else(|error| Err(broken(error.to_string())))
 }
 
 fn response(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {

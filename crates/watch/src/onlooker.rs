@@ -28,6 +28,10 @@ pub(crate) enum Message {
 /// What goes to a thread that is slow: seconds beyond these are left out.
 pub(crate) const ROOM: usize = 8;
 
+/// Shortest interval whose rates say something, ns. The end of watching cuts the last interval anywhere: of some milliseconds,
+/// one call that returned makes hours a second.
+const SHORTEST_NS: i64 = 500_000_000;
+
 /// The probe.
 pub(crate) struct Onlooker {
     to: SyncSender<Message>,
@@ -38,6 +42,8 @@ pub(crate) struct Onlooker {
     probe: Result<SumProbe, String>,
     costs: Costs,
     began_ts: Option<i64>,
+    /// Seconds that were made.
+    made: u64,
     skipped: u64,
 }
 
@@ -53,6 +59,7 @@ impl Onlooker {
             probe: Err("not begun".to_owned()),
             costs: Costs::new(cpus, with_bpf),
             began_ts: None,
+            made: 0,
             skipped: 0,
         }
     }
@@ -70,6 +77,11 @@ impl Onlooker {
             self.costs.take(1);
             return;
         };
+        // What is watched for less than that in all has nothing else to be shown.
+        if spent.to_ts - spent.from_ts < SHORTEST_NS && self.made > 0 {
+            return;
+        }
+        self.made += 1;
         let counted = counted.as_ref().map_err(String::as_str);
         let mut second = Making { spent: &spent, counted, names: &self.names }.make();
         second.elapsed_s = (moment.ts - began_ts) as f64 / 1e9;

@@ -263,6 +263,7 @@ impl Upload {
         let url = self.place.url_of(name);
         let has_ended = manifest["complete"] == Value::Bool(true);
         let mut begun = manifest.clone();
+        unseal(&mut begun);
         begun["complete"] = Value::Bool(false);
         begun["incomplete_reason"] = Value::from(if has_ended { BEING_UPLOADED } else { BEING_RECORDED });
         let payload = PutPayload::from(begun.to_string().into_bytes());
@@ -394,11 +395,21 @@ impl Upload {
     }
 }
 
+/// Takes away what is said of the document and the parts of the folder: it is not right of what is in the store.
+fn unseal(manifest: &mut Value) {
+    for key in ["checksum", "parts"] {
+        if let Some(keys) = manifest.as_object_mut() {
+            keys.remove(key);
+        }
+    }
+}
+
 /// The manifest that the store is to have, if it differs from that of the folder because parts are in the store only.
 fn manifest_in_store(manifest: &Value) -> Option<Value> {
     let moved = manifest.get(PARTS_MOVED)?;
     let (is_complete, reason) = (moved["complete"] == Value::Bool(true), moved.get("incomplete_reason").cloned());
     let mut there = manifest.clone();
+    unseal(&mut there);
     let keys = there.as_object_mut()?;
     keys.insert("complete".to_owned(), Value::Bool(is_complete));
     match reason.filter(|reason| !reason.is_null()) {

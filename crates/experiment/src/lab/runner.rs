@@ -63,7 +63,7 @@ impl LabRunner {
         let runner = Self::with_vms(boot_in_lab(say), plan, set, program)?;
         let over = runner.over.clone();
         // The first signal ends the work: what waits for a guest has to learn of it.
-        std::thread::spawn(move || {
+        std::thread::Builder::new().name("lab-signals".to_owned()).spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 if signals::count() > 0 {
                     pagelab_lab::interrupt();
@@ -71,7 +71,7 @@ impl LabRunner {
                 }
                 std::thread::sleep(POLL);
             }
-        });
+        })?;
         Ok(runner)
     }
 
