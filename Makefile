@@ -8,15 +8,15 @@ PAGELAB := target/release/pagelab
 
 # Debian packages: clang and the two headers to build; the rest are what the tests compare with.
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
-TEST_PACKAGES := fio fio-examples linux-perf sqlite3 libsqlite3-dev git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs btrfs-progs e2fsprogs libhugetlbfs-bin qemu-system-x86 cpio sparse patch xz-utils perl sudo
+TEST_PACKAGES := fio fio-examples linux-perf sqlite3 libsqlite3-dev git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs btrfs-progs e2fsprogs libhugetlbfs-bin qemu-system-x86 cpio sparse patch xz-utils dwz perl sudo gcc-multilib musl-tools
 
 # Runtimes whose stacks the long form looks at.
-RUNTIME_PACKAGES := nodejs default-jdk-headless
+RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go
 
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-fio check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -33,6 +33,9 @@ setup-test: setup ## install what the tests compare with
 setup-zoo: setup-test ## install what the zoo's cases run
 	@tools/install-packages $(ZOO_PACKAGES)
 
+setup-runtimes: setup-test ## install the runtimes whose stacks the long form looks at
+	@tools/install-packages $(RUNTIME_PACKAGES)
+
 # The script and the style sheet of HTML pages, which the program embeds.
 WEB_SOURCES := $(filter-out web/src/schema.d.ts,$(wildcard web/src/*.ts)) $(wildcard web/src/*.css) $(addprefix web/,schema.json package.json package-lock.json vite.config.ts tsconfig.json)
 
@@ -44,6 +47,21 @@ web/dist/page.js: $(WEB_SOURCES)
 
 build: setup web ## build pagelab into target/release
 	$(CARGO) build --release --locked -p pagelab-cli
+
+# Where sudo looks (secure_path has /usr/local/bin on Debian, Ubuntu, Fedora and Arch).
+PREFIX ?= /usr/local
+
+install: ## install what `make build` built, with manual pages and completions, where sudo finds it: PREFIX=/usr/local, DESTDIR= (root)
+	@test -x $(PAGELAB) || { echo "make install: found no $(PAGELAB); type: make build" >&2; exit 2; }
+	install -D -m 755 $(PAGELAB) $(DESTDIR)$(PREFIX)/bin/pagelab
+	@if [ -x $(PAGELAB)-fleet ]; then install -m 755 $(PAGELAB)-fleet $(DESTDIR)$(PREFIX)/bin/pagelab-fleet; fi
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(PAGELAB) help-files --man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(PAGELAB) help-files --shell bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pagelab
+
+uninstall: ## remove what `make install` installed (root)
+	rm -f $(DESTDIR)$(PREFIX)/bin/pagelab $(DESTDIR)$(PREFIX)/bin/pagelab-fleet $(DESTDIR)$(PREFIX)/share/man/man1/pagelab{,-*}.1
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pagelab
 
 pagelab-fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks to object stores, beside pagelab
 
@@ -130,6 +148,10 @@ test-all: ready-to-test setup-runtimes ## the same with the long forms: 20 repet
 	$(MAKE) test-fleet FULL=1
 	$(MAKE) test-cluster
 
+# Where to go on, and how many: make mutated-recordings COUNT=20000 FROM=0 SEED=1
+mutated-recordings: setup ## 20,000 changed recordings through opening, checking and every view, in one process; COUNT, FROM, SEED
+	PAGELAB_MUTATED=$(or $(COUNT),20000) PAGELAB_MUTATED_FROM=$(or $(FROM),0) PAGELAB_MUTATED_SEED=$(or $(SEED),1) $(CARGO) test --release --locked -p pagelab-report --test mutated -- --nocapture
+
 # Folders of the experiments that can be carried out again.
 EXPERIMENTS := $(patsubst %/reproduce.toml,%,$(wildcard experiments/*/reproduce.toml))
 
@@ -163,11 +185,20 @@ zoo: build setup-zoo ## cases with known causes: recorded in out/zoo, where what
 	tests/zoo/zoo.py make $(PAGELAB) out/zoo
 	tests/zoo/zoo.py judge $(PAGELAB) out/zoo
 
-world-odd: build setup-test ## programs of odd kinds that public reports are about, asked of pagelab, perf and strace (root; minutes)
+world-odd: build setup-test setup-runtimes ## programs of odd kinds that public reports are about, asked of pagelab, perf and strace (root; minutes)
 	tests/world/world.py odd $(PAGELAB)
+
+world-programs: build setup-test setup-runtimes ## 60 kinds of programs: the function with the most samples is perf's (root; a quarter of an hour)
+	tests/world/programs.py $(PAGELAB)
+
+world-names: build setup-test ## a million calls on files whose names change all the time: named as strace -y names them (root; minutes)
+	tests/world/names.py $(PAGELAB) --calls 250000 --seeds 1,2,3,4
 
 world-fio: build setup-test ## job files that public reports are about, run by pagelab as fio runs them (root; minutes)
 	tests/world/world.py fio $(PAGELAB)
+
+world-hostile: build setup-test ## root of a container, with programs made to hold up who profiles the host (root; minutes)
+	tests/world/hostile.py $(PAGELAB) --tries 20 --agent
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets

@@ -42,7 +42,8 @@ class Recording:
     """A recording that `Case.record` made."""
 
     def __init__(self, case, path, done):
-        self.case, self.path, self.status, self.stderr = case, path, done.returncode, done.stderr
+        self.case, self.path, self.status = case, path, done.returncode
+        self.stdout, self.stderr = done.stdout, done.stderr
 
     @property
     def manifest(self):
@@ -50,7 +51,7 @@ class Recording:
 
     def sql(self, query):
         """Rows of a query, one dictionary each."""
-        return json.loads(self.case.pagelab("query", self.path, "--format", "json", query).stdout)
+        return json.loads(self.case.pagelab("query", "--format", "json", self.path, query).stdout)
 
     def show(self, view, *arguments):
         """A view as its JSON document."""

@@ -12,6 +12,8 @@ mod companion;
 mod failure;
 mod options;
 mod print;
+#[cfg(test)]
+mod printed;
 mod progress;
 mod spool;
 mod stores;
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
+use pagelab_host::own_limits;
 
 /// Find out why a Linux memory or storage workload got slower.
 #[derive(Debug, Parser)]
@@ -173,6 +176,19 @@ fn status_of(failure: &Failure) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    own_limits::take_file_size_signal();
+    let Some(bytes) = own_limits::stack_for_a_thread() else { return work() };
+    let worker = std::thread::Builder::new().name("pagelab".to_owned()).stack_size(bytes).spawn(work);
+    match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(status)) => status,
+        // The panic has said what happened.
+        Ok(Err(_)) => of_recorder(ExitCode::from(101)),
+        // No room for a thread: the stack that there is may do.
+        Err(_) => work(),
+    }
+}
+
+fn work() -> ExitCode {
     let stores::Words { words, upload } = match stores::without_urls(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(words) => words,
         Err(failure) => return of_recorder(status_of(&failure)),

@@ -18,7 +18,8 @@ use crate::failure::Failure;
 /// What `--observe` takes beside the names of streams: for the end of a command's help.
 pub(crate) const STREAMS_HELP: &str = "\
 Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls; \
-sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls; speed measures how fast each CPU is \
+sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls; metrics:smaps and regions:smaps read smaps of \
+processes with more than 45 MiB of small pages, too, which keeps them from mapping memory for 60 ns a page; speed measures how fast each CPU is \
 meanwhile (0.6 % of it), and runs that have it are compared at equal speed.";
 
 /// How and where to record.

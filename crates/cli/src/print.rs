@@ -46,13 +46,27 @@ pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) 
     written(out.flush())
 }
 
-/// Standard output for data that another program reads: as it is, but escaped where it is a terminal after all.
+/// Standard output for data that another program reads: as it is, but escaped where it is a terminal after all. A reader that has
+/// gone ends the program quietly.
 pub(crate) fn data() -> Box<dyn Write + Send> {
     let out = io::stdout();
     if out.is_terminal() {
-        Box::new(io::BufWriter::new(Escaping::new(out, Allow::Lines)))
+        Box::new(io::BufWriter::new(UntilGone(Escaping::new(out, Allow::Lines))))
     } else {
-        Box::new(io::BufWriter::new(out))
+        Box::new(io::BufWriter::new(UntilGone(out)))
+    }
+}
+
+/// Writes until the reader has gone.
+struct UntilGone<W>(W);
+
+impl<W: Write> Write for UntilGone<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        ended_if_gone(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        ended_if_gone(self.0.flush())
     }
 }
 
@@ -73,8 +87,13 @@ pub(crate) fn stderr() -> Escaping<io::StderrLock<'static>> {
 }
 
 fn written(result: io::Result<()>) -> Result<(), Failure> {
+    ended_if_gone(result).map_err(Failure::host)
+}
+
+/// Ends the program if what it writes to has no reader any more.
+fn ended_if_gone<T>(result: io::Result<T>) -> io::Result<T> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(Failure::host),
+        other => other,
     }
 }

@@ -101,6 +101,51 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// Seccomp refuses getpid with ENOSYS and lets SIGSYS answer getuid; no kernel has the numbers 500 and 99999.
+const REFUSED: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void handler(int signal) {}
+int main(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getuid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(steps) / sizeof(*steps), steps };
+	signal(SIGSYS, handler);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	for (int i = 0; i < 77; i++)
+		syscall(SYS_getpid, 11, 12, 13, 14, 15, 16);
+	for (int i = 0; i < 3; i++)
+		syscall(SYS_getuid);
+	for (int i = 0; i < 4; i++) {
+		syscall(500, 1, 2, 3, 4, 5, 6);
+		syscall(99999, 1, 2, 3, 4, 5, 6);
+	}
+	/* A child returns from the call that made it: that is no call of its own. */
+	if (!fork()) {
+		syscall(SYS_getpid);
+		_exit(0);
+	}
+	wait(0);
+	return 0;
+}
+"#;
+
 fn built(dir: &Path, name: &str, source: &str) -> PathBuf {
     let (from, program) = (dir.join(format!("{name}.c")), dir.join(name));
     fs::write(&from, source).expect("the directory is ours");
@@ -141,7 +186,9 @@ fn calls(recording: &Recording) -> Vec<Row> {
     recording
         .for_each::<SyscallsRow>(|row| {
             assert_eq!((row.cpu_ns, row.blocked_ns, row.file_id), (None, None, None), "{row:?}");
-            assert_eq!(row.ret.is_some(), row.dur.is_some(), "{row:?}");
+            // Of a call that was refused there is a result and no time.
+            let is_refused = row.dur.is_none() && (row.name == "getpid" || row.name == "getuid");
+            assert_eq!(row.ret.is_some() && !is_refused, row.dur.is_some(), "{row:?}");
             let SyscallsRow { ts, dur, task_id, args, ret, .. } = row;
             rows.push(Row { name: row.name.to_owned(), ts, dur, task_id, args, ret });
         })
@@ -164,6 +211,25 @@ fn counts(recording: &Recording) -> (u64, u64) {
     let probe = recording.manifest().probes.iter().find(|probe| probe.name == "syscalls").expect("syscalls");
     assert_eq!((probe.events_seen, probe.events_lost), (Some(seen), Some(lost)));
     (seen, lost)
+}
+
+/// strace -c counts 78 getpid, all of them errors, 3 getuid, and 4 of each number.
+#[test]
+fn calls_that_were_refused_and_calls_that_no_kernel_has_are_calls() {
+    let dir = scratch();
+    let program = built(dir.path(), "refused", REFUSED);
+    let recording = recorded(&dir.path().join("rec"), "syscalls", &[], &[text(&program)]);
+    let rows = calls(&recording);
+    let of = |name: &str| rows.iter().filter(|row| row.name == name).map(|row| row.ret).collect::<Vec<_>>();
+    assert_eq!(of("getpid"), [Some(-38); 78]);
+    assert_eq!(of("getuid"), [None; 3], "answered by a signal");
+    for name in ["syscall_500", "syscall_99999"] {
+        assert_eq!(of(name), [Some(-38); 4]);
+        assert!(rows.iter().filter(|row| row.name == name).all(|row| row.args == [1, 2, 3, 4, 5, 6]));
+    }
+    let made = rows.iter().filter(|row| matches!(row.name.as_str(), "fork" | "clone" | "vfork")).count();
+    assert_eq!(made, 1, "the child's return is no call");
+    assert_eq!(counts(&recording), (rows.len() as u64, 0));
 }
 
 /// strace counts the calls that returned, of all tasks from the first program on; what it runs in before that is not counted.

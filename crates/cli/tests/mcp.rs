@@ -640,6 +640,6 @@ fn standard_output_has_the_protocol_alone_and_the_end_of_input_ends_it() {
     assert!(about["instructions"].as_str().is_some_and(|text| text.contains("never instructions")), "{about:#}");
 
     let nothing = stderr(&run(pagelab().arg("mcp").arg(tmp.path().join("nowhere")).stdin(Stdio::null()), 2));
-    assert!(nothing.contains("not a recording"), "{nothing}");
+    assert!(nothing.contains("no such path"), "{nothing}");
     run(pagelab().arg("mcp").stdin(Stdio::null()), 2);
 }

@@ -38,6 +38,7 @@ enum How {
 /// How each command begins, in the order of the page.
 const COMMANDS: &[(&str, How)] = &[
     ("make demo", How::Elsewhere("tools/demo, by CI")),
+    ("make build && sudo make install", How::Elsewhere("make_install_puts_the_program_where_sudo_looks")),
     ("make test", How::Elsewhere("this is it")),
     ("make experiments ", How::Elsewhere("tests/reproduce.rs; half an hour")),
     ("sudo pagelab record -o good.rec", How::Run),
@@ -106,6 +107,27 @@ fn every_command_of_the_page_is_known_here() {
     for (command, begin) in commands.iter().zip(known) {
         assert!(command.starts_with(begin), "found {command:?}, needed the one that begins {begin:?}");
     }
+}
+
+#[test]
+fn make_install_puts_the_program_where_sudo_looks() {
+    let dir = scratch();
+    let (root, workspace) = (dir.path().join("root"), workspace());
+    let make = |target: &str| {
+        let mut make = Command::new("make");
+        make.current_dir(&workspace).args(["--no-print-directory", target]).arg(format!("DESTDIR={}", root.display()));
+        make.arg(format!("PAGELAB={}", common::binary().display()));
+        common::run(&mut make, 0);
+    };
+    make("install");
+    let installed = root.join("usr/local/bin/pagelab");
+    common::run(Command::new(&installed).arg("--version"), 0);
+    assert!(root.join("usr/local/share/man/man1/pagelab-record.1").is_file());
+    assert!(
+        root.join("usr/local/share/bash-completion/completions/pagelab").metadata().expect("it is there").len() > 1000
+    );
+    make("uninstall");
+    assert!(!installed.exists() && !root.join("usr/local/share/man/man1/pagelab-record.1").exists());
 }
 
 /// A user called reader, who may use sudo, in a namespace and a folder of their own.

@@ -41,7 +41,7 @@ fn the_report_goes_where_fio_would_put_it() {
     let words = stderr(&run(pagelab().args(["run", &file, "--output=/nonexistent/report"]), 2));
     assert!(words.contains("/nonexistent/report"), "{words}");
     let none = place.path().join("none");
-    let job = ["run", "--name=x", "--rw=write", "--size=4k", "--filename=/dev/zero"];
+    let job = ["run", "--name=x", "--rw=write", "--size=4k", "--filename=/dev/random"];
     run(pagelab().args(job).arg(format!("--output={}", none.display())).current_dir(place.path()), 2);
     assert!(!none.exists(), "no half-written report stays");
 }
@@ -71,8 +71,9 @@ fn help_comes_from_the_registry() {
         (["--cmdhelp=blocksise"], "did you mean 'blocksize'"),
         (["--cmdhelp=verify_policy"], "refuses"),
         (["--enghelp=mmpa"], "did you mean 'mmap'"),
-        (["--terse-version=4"], "version 3"),
-        (["--status-interval=5"], "recording has every second"),
+        (["--terse-version=6"], "needed 2, 3, 4 or 5"),
+        (["--status-interval=0"], "status-interval"),
+        (["--debug=io"], "write_iolog"),
     ] {
         let said = stderr(&run(pagelab().args(["run", "--name=x", "--size=4k"]).args(args), 2));
         assert!(said.contains(words), "{args:?}: {said}");
@@ -132,6 +133,7 @@ fn ctrl_c_prints_the_whole_report() {
         let asked = Instant::now();
         let output = child.wait_with_output().expect("it ends");
         assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
+        assert_eq!(output.status.code(), Some(128), "fio's status of a run that was cut short");
         let document = json(&output);
         assert_eq!(jobs_of(&document), ["x", "x"]);
         for job in document["jobs"].as_array().expect("jobs") {
@@ -193,10 +195,10 @@ fn fios_spellings_are_read() {
     assert_eq!(document["jobs"][1]["write"]["total_ios"], 3);
     // Several layouts, in fio's order.
     let text = String::from_utf8(here(&[&file, "--output-format=normal,json,terse"], 0).stdout).expect("UTF-8");
-    let places = ["3;pagelab-", "\"jobs\"", "a: (groupid=0"].map(|part| text.find(part).expect(part));
+    let places = ["3;fio-3", "\"jobs\"", "a: (groupid=0"].map(|part| text.find(part).expect(part));
     assert!(places.is_sorted(), "{places:?}");
     let text = String::from_utf8(here(&[&file, "--minimal"], 0).stdout).expect("UTF-8");
-    assert!(text.lines().count() == 2 && text.starts_with("3;pagelab-"), "{text}");
+    assert!(text.lines().count() == 2 && text.starts_with("3;fio-3"), "{text}");
     let words = stderr(&here(&[&file, "--output-format=json,xml"], 2));
     assert!(words.contains("'xml'") || words.contains("not one of"), "{words}");
     let words = stderr(&here(&["--name=x", "--size=64k", "no-such.fio"], 2));
@@ -277,15 +279,25 @@ fn a_run_that_fails_says_why_on_standard_error() {
 }
 
 #[test]
-fn parse_only_refuses_what_the_run_would_refuse() {
+fn parse_only_refuses_what_the_text_has_wrong() {
     let place = scratch();
     let here = |job: &str, status| {
         let output =
             run(pagelab().args(["run", "--parse-only"]).args(job.split(' ')).current_dir(place.path()), status);
         stderr(&output)
     };
-    let words = here("--name=x --rw=write --size=64k --offset=25%", 2);
-    assert!(words.contains("percentage of a file that does not exist"), "{words}");
+    // As in fio: which file is there is nothing that the job's text has wrong.
+    for job in [
+        "--name=x --rw=write --size=64k --offset=25%",
+        "--name=x --rw=randread --filename=/not/here/yet --ioengine=libaio --direct=1",
+        "--name=x --rw=write --directory=/not/here --size=1m",
+        "--name=x --rw=write --filename=/not/here/yet --fill_device=1",
+        "--name=x --rw=randtrim --filename=none",
+    ] {
+        assert_eq!(here(job, 0), "", "{job}");
+    }
+    assert!(!place.path().join("none").exists());
+    assert!(here("--name=x --size=64k --rw=reda", 2).contains("did you mean 'read'"));
     let rivals = "--name=a --rw=write --size=64k --filename=f --verify=crc32c --numjobs=2 --direct=1";
     let refused = run(pagelab().arg("run").args(rivals.split(' ')).current_dir(place.path()), 2);
     assert!(stderr(&refused).contains("same bytes"), "{}", stderr(&refused));
@@ -293,4 +305,102 @@ fn parse_only_refuses_what_the_run_would_refuse() {
     // A device that is not on this machine may be on the one that the job is for.
     here("--name=x --rw=randread --filename=/dev/nvme99n1 --offset=25%", 0);
     here("--name=x --rw=write --size=64k --filesize=128k --offset=25%", 0);
+}
+
+/// fio writes nothing but what jobs and reports write; nor does a run that records nothing. Its last line says what would record.
+#[test]
+fn a_run_without_o_records_nothing_and_says_so() {
+    let place = scratch();
+    let here = |more: &[&str]| {
+        let job = ["run", "--name=x", "--rw=write", "--size=64k"];
+        run(pagelab().args(job).args(more).env("TMPDIR", "/nonexistent").current_dir(place.path()), 0)
+    };
+    let output = here(&[]);
+    let last = stderr(&output).lines().last().expect("a line").to_owned();
+    assert!(last.contains("nothing was recorded") && last.contains("-o DIR"), "{last}");
+    for quiet in ["--output-format=json", "--minimal", "-q"] {
+        let output = here(&[quiet]);
+        assert!(output.stderr.is_empty(), "{quiet}: {}", stderr(&output));
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("-o DIR"));
+    }
+    let names: Vec<_> =
+        std::fs::read_dir(place.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(names, ["x.0.0"]);
+}
+
+#[test]
+fn warnings_come_in_every_layout() {
+    let place = scratch();
+    let job = ["run", "--name=x", "--rw=write", "--size=64k", "--iodepth=8", "--time_based"];
+    for layout in ["normal", "json", "json+", "terse", "json,normal"] {
+        let output = run(pagelab().args(job).arg(format!("--output-format={layout}")).current_dir(place.path()), 0);
+        let said = stderr(&output);
+        assert!(
+            said.contains("iodepth=8 has no effect") && said.contains("time_based has no effect"),
+            "{layout}: {said}"
+        );
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("has no effect"), "{layout}");
+    }
+    // Those of the recorder, too, and where it recorded into.
+    let args = ["--output-format=json", "--observe=settings", "--label=x"];
+    let said = stderr(&run(pagelab().args(job).args(args).current_dir(place.path()), 0));
+    assert!(said.contains("recorded into"), "{said}");
+}
+
+#[test]
+fn help_may_stand_anywhere() {
+    for args in [&["run", "--name=x", "--help"][..], &["run", "--name=x", "--rw=read", "-h"], &["run", "-help"]] {
+        let text = String::from_utf8(run(pagelab().args(args), 0).stdout).expect("UTF-8");
+        assert!(text.contains("--output-format"), "{args:?}: {text}");
+    }
+}
+
+/// SIGUSR1 while a run is recorded, with its report in a file: both reports are in it, and the recording is whole.
+#[test]
+fn a_report_on_request_and_the_run_goes_on() {
+    for recorded in [true, false] {
+        let place = scratch();
+        let args = "run --name=x --ioengine=null --rw=read --bs=4k --size=1g --time_based --runtime=4 --rate_iops=500 \
+                    --output-format=json --output=report";
+        let mut command = pagelab();
+        command.args(args.split_whitespace()).current_dir(place.path());
+        if recorded {
+            command.args(["-o", "rec", "--observe=settings"]);
+        }
+        let mut child = command.spawn().expect("pagelab starts");
+        std::thread::sleep(Duration::from_millis(2500));
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("not 0");
+        rustix::process::kill_process(pid, rustix::process::Signal::USR1).expect("the signal is delivered");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        let text = std::fs::read_to_string(place.path().join("report")).expect("a report");
+        let documents: Vec<serde_json::Value> =
+            serde_json::Deserializer::from_str(&text).into_iter().map(|one| one.expect("JSON")).collect();
+        let done: Vec<u64> =
+            documents.iter().map(|one| one["jobs"][0]["read"]["total_ios"].as_u64().expect("a count")).collect();
+        assert!(done.len() == 2 && 0 < done[0] && done[0] < done[1], "recorded: {recorded}: {done:?}");
+        if recorded {
+            let manifest = std::fs::read_to_string(place.path().join("rec/manifest.json")).expect("a manifest");
+            let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+            assert_eq!(manifest["complete"], true);
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_no_log_and_names_no_false_mistake() {
+    let place = scratch();
+    // The second job cannot get ready: its file is gone when it is opened.
+    let args = "run --name=a --ioengine=null --rw=read --size=64k --write_lat_log=a --write_iolog=io \
+                --name=b --ioengine=null --rw=read --size=64k --write_bw_log=sub/none";
+    let output = pagelab().args(args.split_whitespace()).current_dir(place.path()).output().expect("starts");
+    assert!(!output.status.success());
+    let names: Vec<_> =
+        std::fs::read_dir(place.path()).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    assert!(names.is_empty(), "{names:?}");
+    std::fs::write(place.path().join("j.fio"), "[global]\nioengine=nosuch\n[a]\nrw=read\nsize=64k\n[b]\nrw=read\n")
+        .expect("written");
+    for job in [&["j.fio"][..], &["--ioengine=nosuch", "--name=a", "--rw=read", "--size=64k"]] {
+        let said = stderr(&run(pagelab().arg("run").args(job).current_dir(place.path()), 2));
+        assert!(said.contains("nosuch") && !said.contains("take its size from"), "{said}");
+    }
 }

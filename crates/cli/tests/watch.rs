@@ -87,10 +87,13 @@ fn a_known_load_is_told_second_by_second() {
     let mut command = watch(&["--", "python3", "-c", HALVES]);
     let seconds = seconds(without_thp(&mut command));
     let sum = |of: &dyn Fn(&Value) -> u64| seconds.iter().map(of).sum::<u64>();
-    // Every call and every fault is counted, in one second or another.
-    assert_eq!(sum(&|second| of_call(second, "sched_get_priority_max", "calls")), 200 * PERIODS);
-    assert_eq!(sum(&|second| of_call(second, "clock_nanosleep", "calls")), PERIODS);
-    assert!(sum(&|second| ns(&second["faults"], "write")) >= 100 * PERIODS);
+    // Every call and every fault is counted, in one second or another; less than half a second at the end is not shown.
+    let periods = sum(&|second| of_call(second, "clock_nanosleep", "calls"));
+    let calls = sum(&|second| of_call(second, "sched_get_priority_max", "calls"));
+    assert!((PERIODS - 6..=PERIODS).contains(&periods), "{periods} periods");
+    assert!(calls.abs_diff(200 * periods) <= 200, "{calls} calls in {periods} periods");
+    assert!(sum(&|second| ns(&second["faults"], "write")) >= 100 * (periods - 1));
+    assert!(seconds.iter().all(|second| length(second) >= 0.5), "no fragment: {seconds:#?}");
     let whole: Vec<&Value> = seconds.iter().filter(|second| length(second) > 0.9).collect();
     assert!(whole.len() >= 2, "it runs for 3 s: {seconds:#?}");
     // The interpreter's own beginning is in the first.

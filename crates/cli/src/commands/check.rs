@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use pagelab_recording::set::SET_JSON;
 use pagelab_recording::{CheckReport, MANIFEST, check_set};
 use pagelab_views::mappings::bytes;
 use serde_json::{Value, json};
@@ -51,7 +52,8 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
         };
         let recordings: Vec<Value> = report.recordings.iter().map(one).collect();
         let whole = report.is_whole();
-        print::json(&json!({"whole": whole, "recordings": recordings, "missing": report.missing}))?;
+        let (missing, changed) = (&report.missing, report.changed);
+        print::json(&json!({"whole": whole, "recordings": recordings, "missing": missing, "changed": changed}))?;
         return Ok(status);
     }
     let mut text = String::new();
@@ -63,6 +65,11 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
             }
         }
     }
+    if report.changed {
+        let path = args.dir.join(SET_JSON);
+        let _ =
+            writeln!(text, "{}: changed after it was written: its checksum is not that of its content", path.display());
+    }
     for dir in &report.missing {
         let _ = writeln!(text, "{}: missing, although set.json says that this run is done", dir.display());
     }
@@ -71,8 +78,13 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
 }
 
 fn describe(text: &mut String, dir: &Path, report: &CheckReport) {
-    let complete = if report.complete { "complete" } else { "not complete" };
-    let _ = writeln!(text, "{}: {complete}", dir.display());
+    let complete = if report.complete && report.is_whole() { "complete" } else { "not complete" };
+    let list = if report.complete && !report.listed {
+        "; it is of an older pagelab and has no list of its parts: one that is missing as a whole is not found"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "{}: {complete}{list}", dir.display());
     for (name, table) in &report.tables {
         let _ =
             writeln!(text, "  {name:<14} {:>12} rows {:>4} parts {:>12}", table.rows, table.parts, bytes(table.bytes));

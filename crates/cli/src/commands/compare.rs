@@ -8,7 +8,7 @@ use pagelab_analysis::compare::{CompareOptions, Comparison, Limit, PrimaryChoice
 use pagelab_experiment::KeptSet;
 use pagelab_output::OutputFile;
 use pagelab_recording::Bounds;
-use pagelab_recording::set::{discover, reference};
+use pagelab_recording::set::{discover, folders, reference};
 use pagelab_session::ValueSpec;
 use serde::Serialize;
 
@@ -199,9 +199,7 @@ pub(super) fn of_paths(paths: &[PathBuf], options: &CompareOptions) -> Result<Ve
 }
 
 fn of_sides(base: &[PathBuf], test: &[PathBuf], options: &CompareOptions) -> Result<Comparison, Failure> {
-    let side = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> {
-        Ok(discover(paths)?.into_iter().map(|found| found.dir).collect())
-    };
+    let side = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, Failure> { Ok(folders(paths)?.into_iter().collect()) };
     compare(&side(base)?, &side(test)?, options).map_err(Failure::input)
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pagelab_analysis::compare::Comparison;
 use pagelab_experiment::{ConfirmOptions, Plan, Subject};
+use pagelab_vocab::terminal::{escape, shell_line};
 
 use super::runs::make_runs;
 use crate::failure::Failure;
@@ -21,6 +22,9 @@ pub(crate) struct ConfirmArgs {
     /// Folder of the follow-up rounds [default: the set's name, or pagelab, with .confirm].
     #[arg(long, value_name = "DIR", requires = "confirm")]
     confirm_output: Option<PathBuf>,
+    /// Also run commands of recordings that this user did not make on this host.
+    #[arg(long, requires = "confirm")]
+    run_recorded: bool,
 }
 
 impl ConfirmArgs {
@@ -82,11 +86,38 @@ impl ConfirmArgs {
             PathBuf::from(name)
         });
         let options = ConfirmOptions { seconds: self.confirm_seconds, dir: unused(&dir), alpha, best_effort };
+        let foreign = subject.as_ref().ok().and_then(Subject::foreign).filter(|_| !self.run_recorded);
         pagelab_experiment::confirm(comparison, subject, &options, |plan, run| {
-            say!("pagelab: {}: {} rounds", plan.title, plan.runs);
+            say!("pagelab: {}: {} rounds of", plan.title, plan.runs);
+            for line in work_lines(plan) {
+                say!("pagelab:   {line}");
+            }
+            if let Some(why) = foreign {
+                let needed = "needed your word that these commands may run as this user: --run-recorded";
+                return Err(Failure::input(anyhow::anyhow!("--confirm: {why}; nothing was run; {needed}")));
+            }
             make_runs(plan, run)
         })
     }
+}
+
+/// Everything that the rounds of a plan run, and under which settings.
+fn work_lines(plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for variant in &plan.variants {
+        let settings = variant.settings.iter().map(|(key, setting)| format!("{key}={}", setting.value));
+        let settings: Vec<String> = settings.collect();
+        lines.push(escape(&format!("{}: {}, with {}", variant.name, variant.work.line(), settings.join(" "))));
+    }
+    let steps = [("before each run", &plan.prepare), ("after each run", &plan.cleanup)];
+    lines.extend(
+        steps.iter().filter_map(|(when, argv)| Some(escape(&format!("{when}: {}", shell_line(argv.as_ref()?))))),
+    );
+    if !plan.between.is_empty() {
+        let words: Vec<&str> = plan.between.iter().map(|between| between.word()).collect();
+        lines.push(format!("before each run, on the host: {}", words.join(", ")));
+    }
+    lines
 }
 
 /// The folder, or the first of it with a number behind that is not there yet.

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use pagelab_analysis::explain::{Explanation, explain};
 use pagelab_experiment::one_of_each;
+use pagelab_recording::isolated;
 use pagelab_recording::set::reference;
+use pagelab_report::view::table::clean;
 use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::print;
+use crate::say;
 use crate::verdict;
 
 /// Look for causes in one recording, by the rules that compare uses, without a baseline and so with less confidence.
@@ -49,7 +52,13 @@ fn of_set(args: &Args) -> Result<u8, Failure> {
     let mut explanations = Vec::new();
     let mut text = String::new();
     for (dir, among) in one_of_each(&args.dir).map_err(verdict::plan_failure)? {
-        let explanation = explain(&dir).map_err(Failure::input)?;
+        let explanation = match isolated(|| explain(&dir)).map(|said| said.map_err(|error| error.to_string())) {
+            Ok(Ok(explanation)) => explanation,
+            Ok(Err(reason)) | Err(reason) => {
+                say!("pagelab: left out: {}: {reason}", clean(&dir.to_string_lossy()));
+                continue;
+            }
+        };
         let _ = writeln!(text, "One run of {among}:");
         text.push_str(&verdict::explanation(&explanation));
         text.push('\n');

@@ -14,6 +14,7 @@ use pagelab_views::read::{self, Tasks};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget::OffSource;
+use pagelab_vocab::streams::Stream;
 
 use crate::failure::Failure;
 use crate::options::SpanArgs;
@@ -46,11 +47,11 @@ enum Of {
 }
 
 impl Of {
-    fn stream(self) -> &'static str {
+    fn stream(self) -> Stream {
         match self {
-            Self::Cpu => "cpu",
-            Self::Sched => "sched",
-            Self::Waits => "waits",
+            Self::Cpu => Stream::Cpu,
+            Self::Sched => Stream::Sched,
+            Self::Waits => Stream::Waits,
         }
     }
 
@@ -152,13 +153,13 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Streams whose events profiles and traces hold, and their tables.
-const STREAMS: [(&str, &str); 4] =
-    [("cpu", "samples"), ("faults", "faults"), ("syscalls", "syscalls"), ("sched", "offcpu")];
+/// Streams whose events profiles and traces hold.
+const STREAMS: [Stream; 4] = [Stream::Cpu, Stream::Faults, Stream::Syscalls, Stream::Sched];
 
 /// Refuses a recording with more events than a format takes.
 fn at_most(recording: &Recording, most: u64) -> Result<(), Failure> {
-    let rows = STREAMS.iter().map(|(_, table)| recording.rows(table)).sum::<Result<u64, _>>()?;
+    let rows =
+        STREAMS.into_iter().filter_map(Stream::table).map(|table| recording.rows(table)).sum::<Result<u64, _>>()?;
     if rows > most {
         return Err(Failure::input(anyhow::anyhow!(
             "export: found {rows} events, needed at most {most}; choose a part with --from and --to, or export perfetto"
@@ -169,7 +170,7 @@ fn at_most(recording: &Recording, most: u64) -> Result<(), Failure> {
 
 /// Notes what the streams lost.
 fn lost(recording: &Recording, notes: &mut Vec<String>) -> Result<(), Failure> {
-    for (stream, _) in STREAMS {
+    for stream in STREAMS {
         read::lost(recording, stream, notes)?;
     }
     Ok(())
@@ -183,7 +184,7 @@ fn stacks(args: &Args, notes: &mut Vec<String>) -> Result<String, Failure> {
     let folded = args.of.fold(&recording, &selection, notes)?;
     read::lost(&recording, args.of.stream(), notes)?;
     if folded.stacks.is_empty() {
-        read::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, notes);
+        read::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, notes)?;
         return Err(Failure::input(anyhow::anyhow!("{}", notes.join("; "))));
     }
     if folded.without_stack > 0 {

@@ -1,6 +1,6 @@
 //! `pagelab mark`: puts a mark into running recordings.
 
-use pagelab_session::MarkError;
+use pagelab_session::{MarkError, Marked};
 
 use crate::failure::Failure;
 use crate::say;
@@ -13,11 +13,15 @@ use crate::say;
 pub(crate) struct Args {
     /// Name of the mark; not a number, because --from and --to read numbers as times.
     name: String,
+    /// As root, also mark the recordings that other users make with sudo.
+    #[arg(short, long)]
+    all: bool,
 }
 
 /// Sets the mark.
 pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
-    match pagelab_session::mark(&args.name) {
+    let marked = if args.all { Marked::All } else { Marked::Own };
+    match pagelab_session::mark(&args.name, marked) {
         Ok(taken) => {
             say!("pagelab: {} is marked in {taken} recording{}", args.name, if taken == 1 { "" } else { "s" });
             Ok(0)

@@ -107,10 +107,7 @@ impl ResultArgs {
         let Some(path) = &self.output else {
             let mut out = print::data();
             ask(&mut out)?;
-            return match out.flush() {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-                other => other.map(|()| 0).map_err(Failure::host),
-            };
+            return out.flush().map(|()| 0).map_err(Failure::host);
         };
         let mut out = BufWriter::new(OutputFile::open(path)?);
         ask(&mut out)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use pagelab_recording::ProbeState;
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, ValueSpec};
 use pagelab_vocab::terminal::shell_path;
 use serde_json::json;
@@ -50,6 +51,9 @@ pub(crate) struct Args {
     /// Record for S seconds; a command is then ended by SIGTERM [default: until it ends].
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     duration: Option<Duration>,
+    /// Record on when CMD has ended, until the last process that it has left behind has (daemons).
+    #[arg(long, requires = "command", conflicts_with = "running")]
+    follow: bool,
     /// Stop recording at this size in bytes, such as 500M; the command goes on [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<usize>,
@@ -109,6 +113,7 @@ impl Args {
         (options.bpf_stats, options.budget_pct) = (self.bpf_stats, self.budget);
         options.close_nice = self.close_nice;
         options.values.clone_from(&self.value);
+        options.follow = self.follow;
         options.metrics_interval = self.metrics_every.unwrap_or(options.metrics_interval);
         if !options.target.is_started() && !self.command.is_empty() {
             options.during = Some(self.command.clone());
@@ -166,7 +171,8 @@ pub(crate) fn tell(outcome: &SessionOutcome, as_json: bool, quiet: bool) -> Resu
     if quiet {
         return Ok(());
     }
-    let faults = outcome.manifest.probes.iter().find(|probe| probe.name == "faults");
+    let faults =
+        outcome.manifest.probes.iter().find(|probe| probe.name == "faults" && probe.state == ProbeState::Active);
     // What was seen and given up again is not in it.
     let dropped = outcome.manifest.rows_dropped.get("faults").copied().unwrap_or(0);
     let faults = faults.and_then(|probe| probe.events_seen).map(|count| count.saturating_sub(dropped));

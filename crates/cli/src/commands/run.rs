@@ -2,22 +2,24 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pagelab_fiojob::args::option_text;
 use pagelab_fiojob::options::nearest_option;
 use pagelab_fiojob::{Workload, docs, engines, parse_args, unsupported};
 use pagelab_load::control::Status;
-use pagelab_load::output::{self, Format};
+use pagelab_load::front::{self, Ended, INTERRUPTED, Intervals};
+use pagelab_load::output::{self, Format, Layouts, TerseVersion};
 use pagelab_load::{Control, JobReport, must_not_write, plan};
-use pagelab_observe::streams::StreamSet;
 use pagelab_output::OutputFile;
 use pagelab_session::{SessionError, SessionOutcome, Target};
 use pagelab_vocab::nearest::{hint, nearest};
 
 use crate::commands::record;
 use crate::failure::{BAD, Failure};
-use crate::options::{RecordingArgs, STREAMS_HELP};
+use crate::options::{RecordingArgs, STREAMS_HELP, parse_seconds};
 use crate::print;
 use crate::say;
 
@@ -50,15 +52,25 @@ pub(crate) struct Args {
     /// Same as --output-format=terse.
     #[arg(long)]
     minimal: bool,
-    /// Print the terse format after the others.
+    /// Print the terse format, too.
     #[arg(long)]
     append_terse: bool,
-    /// Allow jobs to overwrite this file or device, which pagelab did not create. Repeatable.
+    /// Version of the terse format: 2, 3, 4 (with trims) or 5 (with samples of IOPS, too).
+    #[arg(long, value_name = "N", default_value = "3", value_parser = parse_terse_version)]
+    terse_version: TerseVersion,
+    /// Print a report of the run so far this often (seconds, or with a unit), in every format. SIGUSR1 prints one at any time.
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    status_interval: Option<Duration>,
+    /// Allow jobs to overwrite this file or device, which pagelab did not create, or the files in this folder, or those of a pattern ('data/f*').
+    /// Devices have to be named themselves. Repeatable.
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
     /// Refuse jobs that write or that would create a file.
     #[arg(long)]
     readonly: bool,
+    /// Write the bandwidth of all jobs together to agg-read_bw.log, agg-write_bw.log and agg-trim_bw.log.
+    #[arg(long)]
+    bandwidth_log: bool,
     /// Print a status line every second on standard error; auto: if standard error is a terminal.
     #[arg(long, default_value = "auto", value_parser = Status::WORDS.map(|(word, _)| word), value_name = "WHEN")]
     eta: String,
@@ -83,6 +95,9 @@ pub(crate) struct Args {
     /// Print the fio version whose job language and output are followed, and pagelab's version.
     #[arg(long)]
     version: bool,
+    /// What fio tells about itself; refused with what to do instead.
+    #[arg(long, value_name = "WHAT", hide = true)]
+    debug: Option<String>,
     #[command(flatten)]
     accepted: Accepted,
     /// Job files (- for standard input), or options in fio's style.
@@ -105,10 +120,12 @@ struct Accepted {
     /// Where standard error is no terminal the status line is a line of its own in any case.
     #[arg(long, value_name = "TIME", hide = true)]
     eta_newline: Option<String>,
-    /// What fio tells about itself.
-    #[arg(long, value_name = "WHAT", hide = true)]
-    debug: Option<String>,
 }
+
+/// What fio tells about itself with `--debug`: pagelab has other ways to show what happens.
+const NO_DEBUG: &str = "--debug prints what fio does inside; pagelab shows what happens in other ways: --observe syscalls -o DIR \
+    records every system call (look with `pagelab show DIR calls`), write_iolog=FILE writes down each operation, \
+    --parse-only checks the jobs";
 
 /// The version of fio whose job language and layouts these are; programs that call fio look for `fio-3`.
 const FIO_VERSION: &str = "fio-3.33";
@@ -154,6 +171,9 @@ fn with_two_dashes(word: OsString) -> OsString {
 /// Whether a word is an option of `command`, and if so whether its value is the next word.
 fn own_option(command: &clap::Command, word: &OsString) -> Option<bool> {
     let word = word.to_str()?;
+    if matches!(word, "--help" | "-h") {
+        return Some(false);
+    }
     let (name, value_inside) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
     let of = |arg: &&clap::Arg| match name.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -172,55 +192,124 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     if let Some(text) = help(args)? {
         return print::text(&text).map(|()| 0);
     }
-    let formats = formats(args)?;
+    if args.debug.is_some() {
+        return Err(Failure::input(anyhow::anyhow!(NO_DEBUG)));
+    }
+    let layouts = layouts(args)?;
     let workload = read_jobs(args)?;
     if args.parse_only {
         return rehearse(args, &workload).map(|()| 0);
     }
     // Opened before anything runs, so that a path that cannot be written costs no run; what was there stays until the report is.
     let report_file = args.output.as_deref().map(report_file).transpose()?;
-    let nowhere = records_nothing(args).then(tempfile::tempdir).transpose().map_err(Failure::host)?;
-    let directory = nowhere.as_ref().map(|dir| dir.path().join("nothing"));
-    let directory = directory.as_ref().or(args.directory.as_ref());
-    let mut options = args.recording.session(Target::Job(Box::new(workload)), directory)?;
-    if nowhere.is_some() {
-        options.streams = StreamSet::none();
-    }
-    options.load = Control {
+    let control = Control {
         allow_write: args.allow_write.clone(),
         readonly: args.readonly,
+        bandwidth_log: args.bandwidth_log,
         status: if args.quiet { Status::Never } else { Status::from_word(&args.eta).unwrap_or_default() },
+        layouts,
+        status_interval: args.status_interval,
+        so_far_to: report_file.as_ref().map(reached_through),
         ..Control::default()
     };
-    let outcome = match pagelab_session::run(&options) {
-        // The load process has said why.
-        Err(SessionError::Load { status: Some(status @ (2 | 3)), .. }) => return Ok(u8::try_from(status).unwrap_or(3)),
+    warn(args, &workload.warnings);
+    let told = workload.warnings.len();
+    let done = if records_nothing(args) { run_alone(&workload, &control)? } else { record(args, workload, &control)? };
+    let (report, outcome) = match done {
+        Done::Reported(report, outcome) => (report, outcome),
+        Done::Refused(status) => return Ok(status),
+    };
+    let text = output::render(&report, &control.layouts).map_err(Failure::host)?;
+    put(&text, report_file)?;
+    // Those of the jobs were said before they ran.
+    warn(args, report.warnings.get(told..).unwrap_or_default());
+    tell_failures(&report);
+    match outcome {
+        Some(outcome) => record::tell(&outcome, false, args.quiet)?,
+        None if control.layouts.formats.contains(&Format::Normal) && !args.quiet => {
+            say!("pagelab: nothing was recorded; -o DIR records what the kernel did meanwhile");
+        }
+        None => {}
+    }
+    Ok(match (report.interrupted_by, report.succeeded()) {
+        (Some(_), _) => INTERRUPTED,
+        (None, true) => 0,
+        (None, false) => BAD,
+    })
+}
+
+/// A run that has ended.
+enum Done {
+    /// With a report, and with a recording if there was to be one.
+    Reported(Box<JobReport>, Option<Box<SessionOutcome>>),
+    /// Nothing ran: the load process has said why, and this is its status.
+    Refused(u8),
+}
+
+/// Runs the jobs as fio does: nothing is recorded, and nothing is written but what they and their reports write.
+fn run_alone(workload: &Workload, control: &Control) -> Result<Done, Failure> {
+    let program = pagelab_host::own::program().map_err(Failure::host)?;
+    match front::run(&program, workload, control, Intervals::Drop) {
+        Ok(Ended::Report(report)) => Ok(Done::Reported(report, None)),
+        Ok(Ended::Refused(status)) => Ok(Done::Refused(status.min(INTERRUPTED))),
+        Err(error) if error.exit_status() == 2 => Err(Failure::input(error)),
+        Err(error) => Err(Failure::host(error)),
+    }
+}
+
+/// Runs the jobs and records them.
+fn record(args: &Args, workload: Workload, control: &Control) -> Result<Done, Failure> {
+    let mut options = args.recording.session(Target::Job(Box::new(workload)), args.directory.as_ref())?;
+    // Standard output holds reports alone, those of the run so far among them.
+    options.stdout_to_stderr = false;
+    options.load = control.clone();
+    let mut outcome = match pagelab_session::run(&options) {
+        // The load process has said why: the jobs were refused, or a signal came before they began.
+        Err(SessionError::Load { status: Some(status @ (2 | 3 | 128..)), .. }) => {
+            return Ok(Done::Refused(u8::try_from(status).map_or(INTERRUPTED, |status| status.min(INTERRUPTED))));
+        }
+        // It was ended before it could handle signals.
+        Err(SessionError::Load { status: None, .. }) if pagelab_session::signals::count() > 0 => {
+            return Ok(Done::Refused(INTERRUPTED));
+        }
         other => other?,
     };
-    let Some(report) = &outcome.report else {
+    let Some(report) = outcome.report.take() else {
         return Err(Failure::host(anyhow::anyhow!(
             "the load process ended without a report; {}",
             ended_in_words(&outcome)
         )));
     };
-    let text = output::render(report, &formats).map_err(Failure::host)?;
-    match report_file {
-        Some(mut file) => {
-            file.write_all(text.as_bytes())
-                .map_err(|error| Failure::host(anyhow::anyhow!("writing the report: {error}")))?;
-            file.commit()?;
-        }
-        None => print::text(&text)?,
+    Ok(Done::Reported(Box::new(report), Some(Box::new(outcome))))
+}
+
+/// The file by a name through which the load process finds it, too.
+fn reached_through(file: &OutputFile) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_fd().as_raw_fd()))
+}
+
+/// Writes the report behind those of the run so far.
+fn put(text: &str, file: Option<OutputFile>) -> Result<(), Failure> {
+    let Some(mut file) = file else { return print::text(text) };
+    // Pipes and terminals have no end to go to.
+    let _ = rustix::fs::seek(file.as_fd(), rustix::fs::SeekFrom::End(0));
+    file.write_all(text.as_bytes()).map_err(|error| Failure::host(anyhow::anyhow!("writing the report: {error}")))?;
+    Ok(file.commit()?)
+}
+
+/// Warnings go to standard error whatever the layout, as fio's do: a program reads the other.
+fn warn(args: &Args, warnings: &[String]) {
+    for warning in warnings.iter().filter(|_| !args.quiet) {
+        say!("pagelab: warning: {warning}");
     }
-    tell_failures(report);
-    if formats.contains(&Format::Normal) {
-        record::tell(&outcome, false, args.quiet || nowhere.is_some())?;
-    }
-    Ok(if report.succeeded() { 0 } else { BAD })
+}
+
+fn parse_terse_version(word: &str) -> Result<TerseVersion, String> {
+    TerseVersion::from_word(word).ok_or_else(|| format!("found {word:?}, needed 2, 3, 4 or 5"))
 }
 
 /// The layouts that were asked for.
-fn formats(args: &Args) -> Result<Vec<Format>, Failure> {
+fn layouts(args: &Args) -> Result<Layouts, Failure> {
     let wrong = |reason: String| Failure::input(anyhow::anyhow!("--output-format={}: {reason}", args.output_format));
     let mut formats = Format::list(&args.output_format).map_err(wrong)?;
     if args.minimal {
@@ -232,18 +321,14 @@ fn formats(args: &Args) -> Result<Vec<Format>, Failure> {
     if args.recording.json && !formats.contains(&Format::JsonPlus) {
         formats = vec![Format::Json];
     }
-    Ok(formats)
+    Ok(Layouts { formats, terse_version: args.terse_version })
 }
 
 /// What a run would warn of or refuse.
 fn rehearse(args: &Args, workload: &Workload) -> Result<(), Failure> {
     let planned = plan::rehearse(workload).map_err(Failure::input)?;
-    let warnings = workload.warnings.iter().chain(&planned);
-    warnings.for_each(|warning| {
-        if !args.quiet {
-            say!("pagelab: warning: {warning}");
-        }
-    });
+    warn(args, &workload.warnings);
+    warn(args, &planned);
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use pagelab_analysis::compare::CompareOptions;
 use pagelab_page::Page;
-use pagelab_recording::set::{discover, reference};
+use pagelab_recording::set::{discover_readable, reference};
+use pagelab_report::view::table::clean;
 use pagelab_ui::{Server, Source, UiError};
 
 use super::{compare, page};
@@ -52,7 +53,8 @@ impl Source for Paths {
     }
 
     fn recordings(&self) -> Vec<PathBuf> {
-        discover(&self.0).map_or_else(|_| Vec::new(), |found| found.into_iter().map(|one| one.dir).collect())
+        discover_readable(&self.0)
+            .map_or_else(|_| Vec::new(), |(found, _)| found.into_iter().map(|one| one.dir).collect())
     }
 }
 
@@ -63,7 +65,10 @@ fn html(page: Result<Page<'_>, pagelab_page::PageError>) -> Result<String, Strin
 /// Serves until it is ended.
 pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     page::can_be_written()?;
-    discover(&args.paths).map_err(Failure::input)?;
+    let (_, unreadable) = discover_readable(&args.paths).map_err(Failure::input)?;
+    for (dir, error) in unreadable {
+        say!("pagelab: left out: {}: {error}", clean(&dir.to_string_lossy()));
+    }
     let server = Server::listen(Paths(args.paths.clone()), args.port).map_err(|error| match error {
         UiError::Listen { .. } => Failure::input(error),
         UiError::Server(_) => Failure::host(error),

@@ -9,10 +9,12 @@ use pagelab_host::doctor::path::MappedAs;
 use pagelab_host::doctor::path::{self, PathError, PathOptions, PathReport, SlotRun};
 use pagelab_host::doctor::process::{self, Region};
 use pagelab_host::doctor::{Finding, Level, host};
+use pagelab_residency::{WALK_NS_PER_PAGE, Walk};
 use serde::Serialize;
 
 use crate::failure::{BAD, Failure};
 use crate::print;
+use crate::say;
 
 /// Arguments of `pagelab doctor`.
 #[derive(Debug, Parser)]
@@ -84,6 +86,10 @@ struct Process<'a> {
     thp_disabled: bool,
     max_ptes_none: Option<u64>,
     seed: u64,
+    /// Pages that the look had to walk over; null if the kernel does not say.
+    walked_pages: Option<u64>,
+    /// How long threads of the process had to wait for the look when they mapped or unmapped memory, at most.
+    held_ns_at_most: Option<u64>,
 }
 
 /// Runs the command.
@@ -128,7 +134,22 @@ fn of_file(path: &Path, options: &PathOptions, json: bool) -> Result<u8, Failure
     Ok(status(&report.findings))
 }
 
+/// Says beforehand what the look costs the process, if that is more than an observer may take of it unasked.
+fn say_cost(pid: u32) -> Option<Walk> {
+    let walk = Walk::of_folder(&Path::new("/proc").join(pid.to_string()))?;
+    if !walk.is_short() {
+        say!(
+            "pagelab: process {pid} has {} pages of 4 KiB: a look at them takes up to {WALK_NS_PER_PAGE} ns each, {:.0} ms together, \
+             and threads of it that map or unmap memory meanwhile wait for that",
+            walk.pages,
+            walk.held_ns() as f64 / 1e6
+        );
+    }
+    Some(walk)
+}
+
 fn of_process(pid: u32, recording: Option<&Path>, json: bool) -> Result<u8, Failure> {
+    let walk = say_cost(pid);
     let mut report = process::look(pid).map_err(Failure::input)?;
     if let Some(dir) = recording {
         mapped_by::attach(&mut report, dir)?;
@@ -142,6 +163,8 @@ fn of_process(pid: u32, recording: Option<&Path>, json: bool) -> Result<u8, Fail
             thp_disabled: report.thp_disabled,
             max_ptes_none: report.max_ptes_none,
             seed: report.seed,
+            walked_pages: walk.map(|walk| walk.pages),
+            held_ns_at_most: walk.map(Walk::held_ns),
         };
         let (findings, regions) = (&report.findings, &report.regions);
         print::json(&Document { findings, slots: &[], regions, host: None, process: Some(process), file: None })?;

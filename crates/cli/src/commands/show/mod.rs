@@ -8,15 +8,15 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
-use pagelab_recording::Recording;
-use pagelab_recording::set::discover;
+use pagelab_recording::set::discover_readable;
+use pagelab_recording::{Recording, isolated};
 use pagelab_report::view::table::{clean, width};
 use pagelab_report::view::{Page, log_line, more, page, sides};
 use pagelab_report::{Style, io_map_columns};
 use pagelab_views::ViewError;
 use pagelab_views::answer::Answer;
 use pagelab_views::selection::Selection;
-use pagelab_views::sides::changes;
+use pagelab_views::sides::{SideRun, changes};
 use pagelab_views::view::syscalls::log::Log;
 use pagelab_views::view::{
     block, budget, counters, dax, faults, io, latency, loss, maps, metrics, profile, regions, sched, settings, summary,
@@ -138,15 +138,38 @@ fn two_sides(args: &Args) -> Result<u8, Failure> {
         return Err(Failure::input(anyhow::anyhow!(needed)));
     }
     let whole = Selection { top: Some(0), sort: None, ..asked.clone() };
-    let side = |paths: &[PathBuf]| -> Result<Vec<Value>, Failure> {
-        let mut documents = Vec::new();
-        for found in discover(paths)? {
-            documents.push(answer(&args.view, &common.span.open(&found.dir)?, &whole)?.document()?);
+    let side = |paths: &[PathBuf]| -> Result<Vec<SideRun>, Failure> {
+        let (found, unreadable) = discover_readable(paths)?;
+        let mut left_out: Vec<(PathBuf, String)> =
+            unreadable.into_iter().map(|(dir, error)| (dir, error.to_string())).collect();
+        let (mut runs, mut first) = (Vec::new(), None);
+        for found in found {
+            let made = || -> Result<SideRun, Failure> {
+                let recording = common.span.open(&found.dir)?;
+                let document = answer(&args.view, &recording, &whole)?.document()?;
+                let view = document["view"].as_str().unwrap_or_default().to_owned();
+                Ok(SideRun::new(&view, &recording, document)?)
+            };
+            match isolated(made) {
+                Ok(Ok(run)) => runs.push(run),
+                Ok(Err(failure)) => {
+                    left_out.push((found.dir, failure.to_string()));
+                    first.get_or_insert(failure);
+                }
+                Err(reason) => left_out.push((found.dir, reason)),
+            }
         }
-        Ok(documents)
+        // What is wrong with all of them is said once.
+        if let Some(failure) = first.filter(|_| runs.is_empty()) {
+            return Err(failure);
+        }
+        for (dir, reason) in left_out {
+            say!("pagelab: left out: {}: {}", clean(&dir.to_string_lossy()), clean(&reason));
+        }
+        Ok(runs)
     };
     let (base, test) = (side(&common.base)?, side(&common.test)?);
-    let view = base.first().and_then(|run| run["view"].as_str()).unwrap_or_default();
+    let view = base.first().and_then(|run| run.document["view"].as_str()).unwrap_or_default();
     let changes = changes(view, &base, &test, &asked);
     if common.json {
         print::json(&changes)?;
@@ -183,7 +206,7 @@ fn write_log(log: &Log, start_ns: i64, out: &mut dyn Write) -> Result<(), Failur
         }
     })?;
     let said = match (visited.in_recording, visited.selected) {
-        (0, _) => "no calls were recorded\n".to_owned(),
+        (0, _) => "no calls are in the recording\n".to_owned(),
         (all, 0) => format!("none of the {all} calls is selected\n"),
         (_, selected) => more(shown, usize::try_from(selected).unwrap_or(usize::MAX)),
     };

@@ -1,0 +1,2 @@
+void lib_nop(void) {}
+void lib_other(void) {}
