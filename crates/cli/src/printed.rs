@@ -68,7 +68,7 @@ fn commands(line: &str) -> Vec<(Vec<String>, bool)> {
 
 /// What is wrong with a command; none if it is one.
 fn wrong(root: &clap::Command, words: &[String], is_command: bool) -> Option<String> {
-    let first = words.first()?;
+    let first = words.first().filter(|first| !first.is_empty())?;
     let is_word = first.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-') && !first.starts_with('-');
     let Some(mut command) = root.find_subcommand(first).filter(|_| is_word) else {
         let is_prose = !is_command || !is_word || PROSE.contains(&first.as_str());
