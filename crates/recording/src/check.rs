@@ -65,7 +65,7 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Kind of problem, a stable identifier: `incomplete`, `manifest.changed`, `part.missing`, `part.added`, `part.size`,
-    /// `part.swapped`, `part.rows`, `list.missing`, `part.damaged`, `part.unsorted`, `part.unverified`, `column.missing`, `manifest.key`, `loss.unknown`, `loss.events`, `loss.rows`, `rows.dropped`, `compaction.unfinished`,
+    /// `part.swapped`, `compaction.changed`, `part.rows`, `list.missing`, `part.damaged`, `part.unsorted`, `part.unverified`, `column.missing`, `manifest.key`, `loss.unknown`, `loss.events`, `loss.rows`, `rows.dropped`, `compaction.unfinished`,
     /// `leftover`.
     pub id: String,
     /// How bad it is.

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use pagelab_vocab::terminal::escape;
 
+use crate::compact::{COMMIT, Commit};
 use crate::error::Result;
 use crate::manifest::{Flaw, ListedPart, MANIFEST, Manifest, flaws_of_document};
 use crate::part::{self, Part};
@@ -69,7 +70,26 @@ pub(crate) fn flaws(dir: &Path, manifest: &Manifest, seal: Seal) -> Vec<Flaw> {
         flaws.extend(part_flaw(dir, one));
     }
     flaws.extend(added(dir, listed));
+    flaws.extend(contradiction(dir, listed));
     flaws
+}
+
+/// A record of a compaction, which readers follow, that names other parts than the list. A power cut may bring one back that names
+/// the same.
+fn contradiction(dir: &Path, listed: &[ListedPart]) -> Option<Flaw> {
+    let flaw = |message: String| Flaw { id: "compaction.changed", table: None, path: dir.join(COMMIT), message };
+    let commit = match Commit::load(dir) {
+        Ok(commit) => commit?,
+        Err(error) => return Some(flaw(format!("{COMMIT} was added after the recording was closed: {error}"))),
+    };
+    let tables: BTreeSet<&str> = tables::all().iter().map(|table| table.name).collect();
+    let other = tables.into_iter().find(|table| {
+        let of_list: Vec<PathBuf> =
+            listed.iter().filter(|part| part.table == *table).map(|part| place(dir, part)).collect();
+        // What cannot be listed is damage that readers meet.
+        commit.parts(dir, table).is_ok_and(|parts| parts.is_some_and(|parts| parts != of_list))
+    })?;
+    Some(flaw(format!("{COMMIT} was added after the recording was closed: it names other parts of {other}")))
 }
 
 /// What is wrong with a listed part, by its name, its size and its end.

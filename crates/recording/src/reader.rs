@@ -92,15 +92,16 @@ impl Recording {
             return Ok(Vec::new());
         }
         let table = def.name;
-        if let Some(listed) = &self.manifest.parts {
-            let of_table = listed.iter().filter(|part| part.table == table && is_named_well(part));
-            return Ok(of_table.map(|part| place(&self.dir, part)).collect());
-        }
         let replaced = match Commit::load(&self.dir)? {
             Some(commit) => commit.parts(&self.dir, table)?,
             None => None,
         };
-        replaced.map_or_else(|| list_parts(&self.dir.join(table)), Ok)
+        if let Some(parts) = replaced {
+            return Ok(parts);
+        }
+        let Some(listed) = &self.manifest.parts else { return list_parts(&self.dir.join(table)) };
+        let of_table = listed.iter().filter(|part| part.table == table && is_named_well(part));
+        Ok(of_table.map(|part| place(&self.dir, part)).collect())
     }
 
     /// Reads a table in batches, part after part. `columns` names the columns wanted and their order, `None` all of the

@@ -29,7 +29,8 @@ pub struct ListedPart {
 /// One thing that is not as it was when the recording was closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Its kind, a stable identifier: `manifest.changed`, `part.missing`, `part.added`, `part.size` or `part.swapped`.
+    /// Its kind, a stable identifier: `manifest.changed`, `part.missing`, `part.added`, `part.size`,
+    /// `part.swapped` or `compaction.changed`.
     pub id: &'static str,
     /// The table that it concerns, if it is a part.
     pub table: Option<String>,

@@ -336,14 +336,20 @@ fn write(part: &Path, rows: &RecordBatch, rng: &mut ChaCha8Rng) -> Option<()> {
     let packed =
         *[Compression::ZSTD(ZstdLevel::default()), Compression::UNCOMPRESSED, Compression::LZ4_RAW].choose(rng)?;
     let statistics = if rng.random_range(0..5) == 0 { EnabledStatistics::None } else { EnabledStatistics::Chunk };
+    // Few rows in a group only where there are not many: each is a part of the footer.
+    let group =
+        if rows.num_rows() <= 2000 { *[7, 1000, 1 << 20].choose(rng)? } else { *[1000, 1 << 20].choose(rng)? };
     let properties = WriterProperties::builder()
         .set_compression(packed)
         .set_dictionary_enabled(rng.random())
         .set_statistics_enabled(statistics)
-        .set_max_row_group_row_count(Some(*[7, 1000, 1 << 20].choose(rng)?))
+        .set_max_row_group_row_count(Some(group))
         .build();
     let mut writer = ArrowWriter::try_new(fs::File::create(part).ok()?, rows.schema(), Some(properties)).ok()?;
-    writer.write(rows).ok()?;
+    // The library calls itself for each further group of a batch.
+    for at in (0..rows.num_rows()).step_by(group) {
+        writer.write(&rows.slice(at, group.min(rows.num_rows() - at))).ok()?;
+    }
     writer.close().ok()?;
     Some(())
 }

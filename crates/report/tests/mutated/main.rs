@@ -121,8 +121,14 @@ fn drawn(recording: &Recording, ask: &mut impl FnMut(&str, &mut dyn FnMut())) {
     );
 }
 
+/// On a thread with the stack of a program's first.
 #[test]
 fn changed_recordings_end_nothing() {
+    let work = std::thread::Builder::new().stack_size(8 << 20).spawn(try_all).unwrap();
+    work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+fn try_all() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line()));
         let text = panic.payload_as_str().unwrap_or_default().to_owned();
@@ -147,6 +153,9 @@ fn changed_recordings_end_nothing() {
         let dir = tmp.path().join("changed");
         copy(&bases[usize::from(n % 5 == 0)], &dir);
         let said = change::change(&dir, &mut rng);
+        if std::env::var_os("PAGELAB_MUTATED").is_some() {
+            eprintln!("{n}: {said}");
+        }
         let begun = Instant::now();
         let mut note = |what: String| {
             found.entry(what).or_insert_with(|| (0, format!("{n}: {said}"))).0 += 1;
@@ -170,5 +179,7 @@ fn changed_recordings_end_nothing() {
         found.len(),
         most_kib >> 10
     );
+    // The hook keeps what a panic would print.
+    let _ = std::panic::take_hook();
     assert!(found.is_empty(), "{found:#?}");
 }

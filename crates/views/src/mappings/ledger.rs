@@ -124,7 +124,7 @@ impl Ledger {
         let Some(profile) = self.profile(class) else { return };
         profile.mappings += 1;
         let origin = request.origin();
-        profile.bytes += request.map.len;
+        profile.bytes = profile.bytes.saturating_add(request.map.len);
         profile.prior += u64::from(origin == Origin::Prior);
         profile.address_asked += u64::from(origin == Origin::Call { asked: true });
         profile.after_refusal += u64::from(substitute);
