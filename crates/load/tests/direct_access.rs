@@ -87,7 +87,7 @@ fn what_cannot_be_is_refused_with_what_is_needed() {
         }
     }
     let said = refused(&arguments("--ioengine=dev-dax --rw=write --size=1m --filename=/dev/null"), 2);
-    assert!(said.contains("nor a character device of direct access"), "{said}");
+    assert!(said.contains("needs a character device of direct access"), "{said}");
     let left: Vec<_> = std::fs::read_dir(dir.path()).expect("there").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["plain"], "nothing is left behind");
 }

@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused() {
     assert!(of("--ioengine=io_uring --iodepth=40000", 2).contains("iodepth=40000, at most 32768"));
     assert!(of("--ioengine=io_uring --iodepth=20000 --fixedbufs=1", 2).contains("at most 16384"));
     assert!(of("--ioengine=libaio --iodepth=0", 2).contains("iodepth=0"));
-    assert!(of("--ioengine=posixaio", 2).contains("io_uring and libaio"));
+    assert!(of("--ioengine=rados", 2).contains("io_uring, libaio"));
     let words = of("--ioengine=io_uring --sqthread_poll=1 --sqthread_poll_cpu=4095", 3);
     assert!(words.contains("sqthread_poll_cpu"), "{words}");
 }

@@ -148,7 +148,8 @@ impl Making<'_> {
             if old.exists() {
                 fs::remove_dir_all(&old).map_err(ReproduceError::io("remove", &old))?;
             }
-            fs::rename(&set, &old).map_err(ReproduceError::io("move", &set))?;
+            let (folder, name) = Folder::parent_of(&set)?;
+            folder.rename(name, old.file_name().unwrap_or_default())?;
         }
         let mut options = RunOptions::new(&set);
         options.resume = set.join(SET_JSON).is_file();

@@ -126,6 +126,7 @@ impl Catalogue {
         let mut files = Vec::new();
         for (number, reference) in self.recordings.iter().enumerate() {
             let recording = Recording::open(&reference.dir).map_err(external)?;
+            self.note_flaws(&recording, table)?;
             let span = self.bounds.of(&recording).map_err(external)?;
             let recording = recording.within(span);
             let span = recording.limits(table);
@@ -137,6 +138,19 @@ impl Catalogue {
         }
         lock(&self.tables).insert(table.name, files.clone());
         Ok(files)
+    }
+
+    /// Leaves out what is not as it was when the recording was closed. A part that was added is none of its parts, so that nobody need
+    /// allow that.
+    fn note_flaws(&self, recording: &Recording, table: &'static TableDef) -> Result<()> {
+        for flaw in recording.flaws().iter().filter(|flaw| flaw.table.as_deref() == Some(table.name)) {
+            let said = format!("{}: {}", recording.dir().display(), flaw.message);
+            if self.damaged == Damaged::Refuse && flaw.id != "part.added" {
+                return Err(DataFusionError::External(said.into()));
+            }
+            lock(&self.left_out).insert(flaw.path.clone(), said);
+        }
+        Ok(())
     }
 
     /// A part, unless it is left out.

@@ -20,6 +20,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -216,6 +217,40 @@ fn resident_bytes(pid: u32) -> Option<u64> {
     let mut pages = text.split(' ').skip(1).map(|word| word.parse::<u64>().ok());
     let (resident, of_files) = (pages.next()??, pages.next()??);
     Some(resident.saturating_sub(of_files) * rustix::param::page_size() as u64)
+}
+
+/// Does `work` on a thread of this program and looks at the memory of the whole program meanwhile. At a limit the thread goes on:
+/// whoever called this is to end the program.
+///
+/// # Errors
+/// [`ProcessError::Late`] or [`ProcessError::TooLarge`].
+pub fn within<T: Send + 'static>(
+    limits: ProcessLimits,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ProcessError> {
+    let (done, answer) = std::sync::mpsc::channel();
+    let began = Instant::now();
+    let thread = std::thread::Builder::new().name("query".to_owned()).spawn(move || {
+        // Nobody listens any more when a limit was reached.
+        let _ = done.send(work());
+    });
+    let thread = thread.map_err(|error| ProcessError::Failed(format!("cannot start the thread of the query: {error}")))?;
+    loop {
+        let left = limits.time.saturating_sub(began.elapsed());
+        match answer.recv_timeout(left.min(LOOK_EVERY)) {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => return Err(ProcessError::Failed("the thread of the query ended without an answer".to_owned())),
+            },
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ProcessError::Late { limit: limits.time }),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let found_bytes = resident_bytes(std::process::id()).unwrap_or(0);
+        if found_bytes > limits.resident_bytes {
+            return Err(ProcessError::TooLarge { found_bytes, limit_bytes: limits.resident_bytes });
+        }
+    }
 }
 
 /// Runs the query that comes on standard input. Call it before the program has started any thread.

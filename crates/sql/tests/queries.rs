@@ -195,7 +195,7 @@ fn mistakes_are_named_with_what_there_is() {
     let syntax = error(&set, "SELEC 1");
     assert!(syntax.contains("no SQL") && syntax.contains("SELEC 1"), "{syntax}");
     let nothing = error(&[tmp.path().join("nothing")], "SELECT 1");
-    assert!(nothing.contains("not a recording") && nothing.contains("nothing"), "{nothing}");
+    assert!(nothing.contains("no such path") && nothing.contains("/nothing;"), "{nothing}");
     let url = error(&[PathBuf::from("s3://bucket/set")], "SELECT 1");
     assert!(url.contains("s3://bucket/set") && url.contains("local directories only"), "{url}");
     assert!("xml".parse::<Format>().unwrap_err().to_string().contains("parquet"));

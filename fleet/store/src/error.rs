@@ -113,6 +113,9 @@ pub enum StoreError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// A file or folder that is written to is not as it must be, or cannot be written.
+    #[error(transparent)]
+    Output(#[from] pagelab_output::Error),
     /// A manifest or journal says what it cannot.
     #[error("{what}: {said}")]
     Document {

@@ -17,11 +17,12 @@
 //! remove from its spool.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pagelab_output::{Folder, Sync};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, StoreError};
@@ -94,7 +95,8 @@ impl Journal {
         if !is_whole || lines > 2 * files.len() + SPARE_LINES {
             rewrite(&path, url, &files)?;
         }
-        let file = OpenOptions::new().append(true).open(&path).map_err(StoreError::file("open", &path))?;
+        let (beside, name) = Folder::parent_of(&path)?;
+        let file = beside.append_existing(name)?;
         Ok(Self { path, file, files })
     }
 
@@ -160,16 +162,16 @@ impl Content {
 }
 
 fn rewrite(path: &Path, url: &str, files: &BTreeMap<String, Version>) -> Result<()> {
-    let temporary = path.with_extension("jsonl.tmp");
     let mut text = text_of(path, &Header { format: FORMAT, url: url.to_owned() })?;
     for (name, version) in files {
         text.extend(text_of(path, &Line { name: name.clone(), version: Some(*version), gone: false })?);
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o644);
-    let mut file = options.open(&temporary).map_err(StoreError::file("write", &temporary))?;
-    file.write_all(&text).map_err(StoreError::file("write", &temporary))?;
-    fs::rename(&temporary, path).map_err(StoreError::file("rename", &temporary))
+    let (folder, name) = Folder::parent_of(path)?;
+    let mut file = folder.writer(name)?;
+    file.write_bytes(&text)?;
+    // A recorder of another user reads what is in the store.
+    file.file().set_permissions(Permissions::from_mode(0o644)).map_err(StoreError::file("open to readers", path))?;
+    Ok(file.commit(Sync::No)?)
 }
 
 fn text_of(path: &Path, line: &impl Serialize) -> Result<Vec<u8>> {

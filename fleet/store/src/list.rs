@@ -8,19 +8,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
+use pagelab_output::{Folder, Sync};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::day::DayContent;
 use crate::error::{Result, StoreError};
 use crate::layout::{self, Kind};
-use crate::mirror::{Version, make_private, shown};
+use crate::mirror::{Version, shown};
 use crate::place::Place;
 use crate::upload::{BEING_RECORDED, BEING_UPLOADED};
 
@@ -355,13 +354,8 @@ impl Cache {
     fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(self)
             .map_err(|error| StoreError::Document { what: path.display().to_string(), said: error.to_string() })?;
-        make_private(path.parent().unwrap_or(Path::new(".")))?;
         // Two lists at a time write files of their own; the last one stays.
-        let temporary: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&temporary).map_err(StoreError::file("write", &temporary))?;
-        file.write_all(&text).map_err(StoreError::file("write", &temporary))?;
-        fs::rename(&temporary, path).map_err(StoreError::file("rename", &temporary))
+        let (folder, name) = Folder::make_parent_of(path)?;
+        Ok(folder.write_atomic(name, &text, Sync::No)?)
     }
 }

@@ -12,12 +12,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::{ObjectMeta, ObjectStoreExt as _};
+use pagelab_output::{Folder, Sync};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
@@ -125,12 +125,11 @@ pub(crate) fn copied_from(folder: &Path, url: &str) -> Result<BTreeMap<String, V
 /// # Errors
 /// The store does not answer or refuses, there is nothing of ours, the folder holds something else, or cannot be written.
 pub async fn mirror(place: &Place, folder: &Path, selection: &Selection) -> Result<Mirrored> {
-    make_private(folder)?;
+    let held = Folder::create(folder)?;
     // Before the lock, which is a file of its own: a folder that holds something else stays as it is.
     load(folder, place.url())?;
-    let path = folder.join(LOCK);
-    let lock = fs::File::create(&path).map_err(StoreError::file("make", &path))?;
-    lock.lock().map_err(StoreError::file("lock", &path))?;
+    let lock = held.lock_file(LOCK)?;
+    lock.lock().map_err(StoreError::file("lock", &folder.join(LOCK)))?;
     let mut all = Mirrored::default();
     for look in 1..=LOOKS {
         let done = Mirroring::begin(place, folder, selection).await?.run().await?;
@@ -283,18 +282,16 @@ impl<'a> Mirroring<'a> {
 
 /// Copies an object; gives its bytes.
 async fn copy(place: &Place, name: &str, path: &Path) -> Result<u64> {
-    let parent = path.parent().unwrap_or(Path::new("."));
-    make_private(parent)?;
-    let temporary = parent.join(format!(".{}.tmp", path.file_name().unwrap_or_default().display()));
+    let (folder, file_name) = Folder::make_parent_of(path)?;
+    // One name, so that a copy that was broken off is replaced by the next.
+    let temporary = format!(".{}.tmp", file_name.display());
     let object = place.object(name);
     let url = place.url_of(name);
     let attempt = || async {
         let got = place.store().get(&object).await?;
         let whole = got.meta.size;
         let local = |error: std::io::Error| object_store::Error::Generic { store: "file", source: Box::new(error) };
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = tokio::fs::File::from_std(options.open(&temporary).map_err(local)?);
+        let mut file = tokio::fs::File::from_std(anew(&folder, &temporary).map_err(std::io::Error::other).map_err(local)?);
         let mut stream = got.into_stream();
         let mut bytes = 0;
         while let Some(chunk) = stream.try_next().await? {
@@ -309,8 +306,16 @@ async fn copy(place: &Place, name: &str, path: &Path) -> Result<u64> {
         }
     };
     let bytes = place.patiently(&url, attempt).await?;
-    fs::rename(&temporary, path).map_err(StoreError::file("rename", &temporary))?;
+    folder.rename(&temporary, &file_name)?;
     Ok(bytes)
+}
+
+/// An empty file in place of one that a copy before this has left.
+fn anew(folder: &Folder, name: &str) -> pagelab_output::Result<fs::File> {
+    if folder.holds(name)? {
+        folder.remove_file(name)?;
+    }
+    folder.create_file(name)
 }
 
 /// What a folder of the cache is for.
@@ -343,19 +348,13 @@ pub fn cache_folder(url: &str, kind: CacheKind) -> Option<PathBuf> {
     Some(cache.join("pagelab").join(kind.folder()).join(name))
 }
 
-pub(crate) fn make_private(folder: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(StoreError::file("make the folder", folder))
-}
-
 fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::File { path: path.to_owned(), doing: "remove", error })
-        }
+    let (folder, name) = match Folder::parent_of(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        parent => parent?,
+    };
+    match folder.remove_file(name) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -367,8 +366,8 @@ fn load(folder: &Path, url: &str) -> Result<Index> {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let mut entries = fs::read_dir(folder).map_err(StoreError::file("read", folder))?;
-            // The lock, and an index that was not finished, are ours.
-            let is_ours = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".mirror.");
+            // The lock, and an index that was not finished (`.0123456789abcdef.tmp`), are ours.
+            let is_ours = |entry: &fs::DirEntry| is_ours(entry.file_name().as_encoded_bytes());
             if entries.any(|entry| entry.is_ok_and(|entry| !is_ours(&entry))) {
                 let said = "it holds files and is no copy of a store; needed: a folder of its own".to_owned();
                 return Err(StoreError::Document { what: folder.display().to_string(), said });
@@ -395,12 +394,14 @@ fn load(folder: &Path, url: &str) -> Result<Index> {
     Ok(index)
 }
 
+fn is_ours(name: &[u8]) -> bool {
+    name.starts_with(b".mirror.") || (name.starts_with(b".") && name.ends_with(b".tmp"))
+}
+
 fn save(folder: &Path, index: &Index) -> Result<()> {
-    let temporary = folder.join(".mirror.json.tmp");
     let text = serde_json::to_string(index)
         .map_err(|error| StoreError::Document { what: INDEX.to_owned(), said: error.to_string() })?;
-    fs::write(&temporary, text).map_err(StoreError::file("write", &temporary))?;
-    fs::rename(&temporary, folder.join(INDEX)).map_err(StoreError::file("rename", &temporary))
+    Ok(Folder::open(folder)?.write_atomic(INDEX, text.as_bytes(), Sync::No)?)
 }
 
 /// A name that others chose, for a terminal.

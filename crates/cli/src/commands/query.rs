@@ -1,15 +1,19 @@
 //! `pagelab query`: SQL over recordings.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use pagelab_output::OutputFile;
 use pagelab_sql as sql;
+use pagelab_sql::process::{ProcessError, ProcessLimits, within};
 
 use crate::cluster::ClusterArgs;
 use crate::failure::Failure;
-use crate::options::{SpanArgs, parse_size};
+use crate::options::{SpanArgs, parse_seconds, parse_size};
 use crate::print;
 
 /// Layout of the result.
@@ -55,6 +59,9 @@ pub(crate) struct Args {
     result: ResultArgs,
 }
 
+/// What a query may need beside what sorts, joins and aggregations are counted for.
+const UNCOUNTED_BYTES: u64 = 1 << 30;
+
 /// How the result of a query is laid out, and where it goes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResultArgs {
@@ -65,8 +72,12 @@ pub(crate) struct ResultArgs {
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Memory for sorts, joins and aggregations; what needs more uses temporary files [default: 512M].
+    /// A query for which the program comes to need 1 GiB more is ended.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<usize>,
+    /// End a query that has no answer after this time [default: an hour].
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "1h", hide_default_value = true)]
+    timeout: Duration,
     /// Write the result to this file [default: standard output].
     #[arg(short, long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
@@ -99,6 +110,51 @@ impl ResultArgs {
         options
     }
 
+    /// As [`ResultArgs::written`], for a question that is answered in this process, within its time and memory.
+    pub(crate) fn written_within(
+        &self,
+        ask: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<u8, Failure> {
+        let out = self.output.as_deref().map(OutputFile::open).transpose()?;
+        let copy = out.as_ref().map(|file| file.as_fd().try_clone_to_owned().map(File::from));
+        let copy = copy.transpose().map_err(Failure::host)?;
+        let answered = within(self.process_limits(), move || {
+            let mut to: Box<dyn Write + Send> = match copy {
+                Some(file) => Box::new(BufWriter::new(file)),
+                None => print::data(),
+            };
+            ask(&mut to)?;
+            to.flush().map_err(Failure::host)
+        });
+        // A file that was begun goes with `out`.
+        answered.map_err(|error| self.beyond(&error))??;
+        out.map(OutputFile::commit).transpose()?;
+        Ok(0)
+    }
+
+    fn process_limits(&self) -> ProcessLimits {
+        ProcessLimits { time: self.timeout, resident_bytes: self.limits().memory_bytes as u64 + UNCOUNTED_BYTES }
+    }
+
+    /// What to do about a query that was ended at a limit.
+    fn beyond(&self, error: &ProcessError) -> Failure {
+        let text = match error {
+            ProcessError::Late { .. } => format!(
+                "found no answer after {} s, needed one by then; ask about a shorter time (--from, --to), join on a key, or give it \
+                 longer: --timeout 4h",
+                self.timeout.as_secs_f64()
+            ),
+            ProcessError::TooLarge { found_bytes, limit_bytes } => format!(
+                "found {} MiB in use, needed at most {}; ask for fewer columns or shorter text, or allow more: --memory {}M",
+                found_bytes >> 20,
+                limit_bytes >> 20,
+                (self.limits().memory_bytes >> 20) * 4
+            ),
+            other => return Failure::host(anyhow::anyhow!("{other}")),
+        };
+        Failure::input(anyhow::anyhow!(text))
+    }
+
     /// Lets `ask` write the result to where it is asked for.
     pub(crate) fn written(
         &self,
@@ -128,8 +184,9 @@ pub(crate) fn run(args: &Args) -> Result<u8, Failure> {
     }
     let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
     let options = sql::QueryOptions { bounds: args.span.bounds(), ..args.result.limits() };
-    args.result.written(|out| {
-        let answer = sql::answer(&dirs, sql_text, format, out, &options).map_err(Failure::input)?;
+    let sql_text = sql_text.clone();
+    args.result.written_within(move |out| {
+        let answer = sql::answer(&dirs, &sql_text, format, out, &options).map_err(Failure::input)?;
         for damage in &answer.left_out {
             print::note(format!("left out: {damage}"));
         }

@@ -61,7 +61,8 @@ pub(crate) fn record_running(mut target: Child, threads: usize, observe: &str, s
     let output = command.output();
     target.kill().expect("it lives");
     target.wait().expect("it ended");
-    assert!(output.expect("it starts").status.success());
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Recording::open(out).expect("a recording")
 }
 

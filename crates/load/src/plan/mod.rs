@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn each_worker_gets_its_own_file_unless_named() {
-        let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/d"], 0).expect("plan");
+        let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/tmp"], 0).expect("plan");
         let paths: Vec<_> = plan
             .workers
             .iter()
@@ -483,7 +483,7 @@ mod tests {
             .filter_map(|f| f.path.as_ref())
             .map(|p| p.display().to_string())
             .collect();
-        assert_eq!(paths, ["/d/j.0.0", "/d/j.1.0", "/d/j.2.0"]);
+        assert_eq!(paths, ["/tmp/j.0.0", "/tmp/j.1.0", "/tmp/j.2.0"]);
         assert_eq!(plan.targets.len(), 3);
         let plan =
             planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--filename=x\\:y"], 0).expect("plan");

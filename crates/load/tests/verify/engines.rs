@@ -16,10 +16,15 @@ pub(crate) const METHODS: &[&str] = &["crc32c", "xxhash", "sha256", "md5", "patt
 
 const BLOCK: u64 = 4096;
 
-/// Engines that work on plain files. The one for devices of direct access is held in labs: `crates/cli/tests/lab_pmem.rs`.
+/// Engines that write to plain files what a job gives them; the others allocate, move or make files and leave their contents alone.
+/// The one for devices of direct access is held in labs: `crates/cli/tests/lab_pmem.rs`.
 fn file_engines() -> impl Iterator<Item = &'static str> {
-    let on_files = |caps: Caps| caps.contains(Caps::FILES) && !caps.contains(Caps::DAX_DEVICES);
-    ENGINES.iter().filter(move |engine| on_files(engine.caps)).map(|engine| engine.name)
+    const WITHOUT_CONTENTS: [Caps; 4] = [Caps::DAX_DEVICES, Caps::ALLOCATES, Caps::DONOR, Caps::WHOLE_FILES];
+    ENGINES
+        .iter()
+        .filter(|engine| engine.caps.contains(Caps::FILES))
+        .filter(|engine| !WITHOUT_CONTENTS.iter().any(|&cap| engine.caps.contains(cap)))
+        .map(|engine| engine.name)
 }
 
 /// Writes, verifies, flips, finds: on files of `place` with each of `engines`.

@@ -9,12 +9,17 @@ use super::*;
 
 const HUGE_BYTES: u64 = HUGE_2M_BYTES as u64;
 
-/// Looks with the page tables, where the kernel shows them, and without.
+/// Looks with the page tables, where the kernel shows them, and without: with flags from smaps, which this process is too large for
+/// by itself, and with flags from the walk over areas, as the thread has them.
 fn glancers() -> Vec<Glancer> {
     let root = Path::new("/");
-    let scanning = Glancer::new(root).expect("this host has smaps");
-    let summing = Glancer::without_page_tables(root);
-    if *scanning.source() == Pages::PagemapScan { vec![scanning, summing] } else { vec![summing] }
+    let scanning = || Glancer::new(root).expect("this host has smaps");
+    let summing = Glancer::without_page_tables(root).walking_all(true);
+    if *scanning().source() != Pages::PagemapScan {
+        return vec![summing];
+    }
+    let areas = VmaWalk::load().expect("the walk over areas is loaded");
+    vec![scanning().walking_all(true), scanning().with_areas(Some(Box::new(areas))), summing]
 }
 
 fn look_at(pid: u32, glancer: &mut Glancer) -> io::Result<Vec<Region>> {
@@ -33,13 +38,18 @@ struct Memory {
 }
 
 impl Memory {
+    /// Between pages that nobody may use: the kernel would make one area of it and of a thread's stack beside it.
     fn new(slots: usize) -> Self {
-        let mapped_bytes = (slots + 1) << 21;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mapped_bytes = (slots + 2) << 21;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh mapping; nothing else refers to it.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped_bytes, protection, flags, -1, 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), mapped_bytes, libc::PROT_NONE, flags, -1, 0) };
         assert_ne!(at, libc::MAP_FAILED);
-        Self { at, mapped_bytes, slot: (at as u64).next_multiple_of(HUGE_BYTES) }
+        let slot = (at as u64 + 4096).next_multiple_of(HUGE_BYTES);
+        // SAFETY: the slots lie inside the mapping, at least a page from both of its ends.
+        let opened = unsafe { libc::mprotect(slot as *mut _, slots << 21, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(opened, 0, "{}", io::Error::last_os_error());
+        Self { at, mapped_bytes, slot }
     }
 
     fn advise(&self, slot: u64, advice: i32) {
@@ -76,7 +86,8 @@ fn small_pages_in_a_slot_that_was_advised_against_are_counted_one_by_one() {
         let looked = look_at(std::process::id(), &mut glancer).expect("this process");
         let found = with(&looked, memory.slot);
         let [one] = found.as_slice() else { panic!("{:?}: {found:?}", glancer.source()) };
-        assert_eq!((one.page_size_bytes, one.bytes, one.asked, one.reason), (4096, 3 * 4096, None, None));
+        let sizes = (one.page_size_bytes, one.bytes, one.asked, one.reason);
+        assert_eq!(sizes, (4096, 3 * 4096, None, None), "{:?}: {one:?}", glancer.source());
     }
 }
 
@@ -86,16 +97,17 @@ fn advice_shows_with_what_came_of_it() {
     memory.advise(0, libc::MADV_HUGEPAGE);
     memory.advise(2, libc::MADV_HUGEPAGE);
     memory.touch(0, 5);
-    let mut glancer = Glancer::new(Path::new("/")).expect("this host has smaps");
-    let looked = look_at(std::process::id(), &mut glancer).expect("this process");
-    let touched = with(&looked, memory.slot);
-    let [one] = touched.as_slice() else { panic!("{touched:?}") };
-    assert_eq!(one.asked, Some("madvise"));
-    // Whether there was a huge page available is the host's affair; either way the words fit the sizes.
-    assert_eq!(one.page_size_bytes == HUGE_BYTES, one.reason.is_none(), "{one:?}");
-    assert!(one.bytes == one.page_size_bytes, "{one:?}");
-    let untouched = with(&looked, memory.slot + 2 * HUGE_BYTES);
-    assert!(untouched.iter().any(|one| one.reason == Some("not_touched") && one.bytes == 0), "{untouched:?}");
+    for mut glancer in glancers() {
+        let looked = look_at(std::process::id(), &mut glancer).expect("this process");
+        let touched = with(&looked, memory.slot);
+        let [one] = touched.as_slice() else { panic!("{:?}: {touched:?}", glancer.source()) };
+        assert_eq!(one.asked, Some("madvise"));
+        // Whether there was a huge page available is the host's affair; either way the words fit the sizes.
+        assert_eq!(one.page_size_bytes == HUGE_BYTES, one.reason.is_none(), "{one:?}");
+        assert!(one.bytes == one.page_size_bytes, "{one:?}");
+        let untouched = with(&looked, memory.slot + 2 * HUGE_BYTES);
+        assert!(untouched.iter().any(|one| one.reason == Some("not_touched") && one.bytes == 0), "{untouched:?}");
+    }
 }
 
 /// The sums over all regions are what the kernel says of the process as a whole.

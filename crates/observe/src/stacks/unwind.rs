@@ -459,7 +459,8 @@ mod tests {
         copy: Vec<u8>,
     }
 
-    const COPIED: usize = 6 << 10;
+    /// A signal's frame among it, which has 10 KiB where the processor has tiles.
+    const COPIED: usize = 24 << 10;
     static TAKEN: Mutex<Option<Snapshot>> = Mutex::new(None);
 
     #[inline(never)]
@@ -474,13 +475,18 @@ mod tests {
         Snapshot { regs: [ip, sp, bp], copy }
     }
 
-    /// Calls what copies so much of the stack, of which a new thread has little.
-    #[inline(never)]
+    /// Calls what copies so much of the stack, of which a new thread has little: below frames of its own that are as long together.
     fn with_room<T>(work: fn() -> T) -> T {
-        let room = [0_u8; 2 * COPIED];
-        std::hint::black_box(&room);
-        let done = work();
-        std::hint::black_box(&room);
+        let top = 0_u8;
+        below(std::hint::black_box(&raw const top as usize), work)
+    }
+
+    #[inline(never)]
+    fn below<T>(top: usize, work: fn() -> T) -> T {
+        let here = 0_u8;
+        let is_far = top - std::hint::black_box(&raw const here as usize) > COPIED;
+        let done = if is_far { work() } else { below(top, work) };
+        std::hint::black_box(&raw const here);
         done
     }
 

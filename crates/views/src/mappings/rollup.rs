@@ -11,7 +11,7 @@ use pagelab_recording::tables::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ClassKey, ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats};
+use super::{ClassKey, ClassProfile, Example, MappingProfile, Order, RefusedHugetlb, SlotStats, is_page_size};
 
 /// The word of a kind of memory or of an advice in the table: the one that it has in every document.
 fn word_of(value: &impl Serialize) -> String {
@@ -143,7 +143,9 @@ pub(super) fn read(recording: &Recording) -> Option<MappingProfile> {
         });
     // A class that cannot be read leaves the whole to the events.
     let classes: Vec<ClassProfile> = classes.into_iter().collect::<Option<_>>()?;
-    Some(MappingProfile { classes, refused_hugetlb: refused, ..profile.filter(|_| whole)? })
+    let is_sound = |profile: &MappingProfile| [&profile.huge_bytes, &profile.page_bytes].into_iter().all(is_page_size);
+    let profile = profile.filter(|profile| whole && is_sound(profile))?;
+    Some(MappingProfile { classes, refused_hugetlb: refused, ..profile })
 }
 
 fn class_of(row: &RollupMappingClassesRow<'_>) -> Option<ClassProfile> {

@@ -14,8 +14,11 @@ use super::{Key, Taken, take};
 /// So long after the last sample that every source is due, however slow this machine is at the moment.
 const LATER: i64 = 100_000_000_000;
 
+/// With smaps_rollup of every process: this one may have more pages than are walked unasked.
 fn sampler(target: Option<u32>) -> Sampler {
-    Sampler::new(Path::new("/"), target)
+    let mut sampler = Sampler::new(Path::new("/"), target);
+    sampler.walk_all();
+    sampler
 }
 
 /// `key value` of a file, read by other means than the sampler's.

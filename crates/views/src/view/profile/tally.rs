@@ -293,7 +293,10 @@ impl Tally {
         self.comms.entry(alike.comm.clone()).or_default().add(totals);
         self.cpus.entry(Some(alike.cpu.to_string())).or_default().add(totals);
         self.pairs.entry(alike.pair).or_default().add(totals);
-        self.ends.all += if alike.pair.1.is_some() { samples } else { 0 };
+        if alike.pair.1.is_none() {
+            return;
+        }
+        self.ends.all += samples;
         match alike.ustack_end.as_deref() {
             Some("entry") => self.ends.entry += samples,
             Some("cut") => self.ends.cut += samples,
