@@ -450,25 +450,24 @@ static __always_inline void send_area(const struct area *area, __u32 kind, __u32
 
 /* On its way through the tree of a kernel without an iterator. */
 struct area_walk {
-	__u64 root, addr, ts;
+	__u64 root, ts;
 	__u32 kind, task_id, mm_id;
 	__u32 done;
+	struct found_area found; /* what was passed last */
 };
 
 static long area_step(__u64 nr, void *context)
 {
 	struct area_walk *walk = context;
-	struct found_area found = {};
 	struct area area = {};
 
-	if (!find_area(walk->root, walk->addr, &found))
+	if (!find_area(walk->root, walk->found.last + 1, &walk->found))
 		return 1;
-	if (found.vma) {
-		read_area_at(&area, (void *)found.vma);
+	if (walk->found.vma) {
+		read_area_at(&area, (void *)walk->found.vma);
 		send_area(&area, walk->kind, walk->task_id, walk->mm_id, walk->ts);
 	}
-	walk->done = found.last == ~0ULL;
-	walk->addr = found.last + 1;
+	walk->done = walk->found.last == ~0ULL;
 	return walk->done;
 }
 
@@ -482,6 +481,7 @@ static __always_inline bool try_send_vmas(struct task_struct *task, __u32 kind, 
 	if (!bpf_ksym_exists(bpf_iter_task_vma_new)) {
 		struct area_walk walk = { .ts = ts, .kind = kind, .task_id = task_id, .mm_id = mm_id };
 
+		walk.found.last = ~0ULL;
 		if (!has_area_tree() || !mm_of(task))
 			return false;
 		walk.root = areas_of(mm_of(task));

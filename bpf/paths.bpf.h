@@ -211,17 +211,60 @@ static __always_inline void find_named(struct named_file *named, struct file *fi
 
 #define PATH_DEPTH 64
 
-struct walk {
-	char *names;
+/* A file whose name is being sent. */
+struct naming {
+	struct named_file file;
+	struct path_key key;
+	__u64 id;           /* the number under which it was sent; 0: not yet */
+	__u64 is_lost;      /* there was no room */
+	/* Where reading it is. */
 	struct dentry *dentry;
 	struct mount *mount;
 	__u32 len;
-	bool is_done;
+	__u32 is_done;
+	__u64 is_taken;
+};
+
+/*
+ * Not on the stack, of which kernels before 6.13 have 512 bytes for all
+ * functions on the way here. More than one of a processor's, because a program
+ * can be interrupted by another.
+ */
+#define NAMINGS 4
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NAMINGS);
+	__type(key, __u32);
+	__type(value, struct naming);
+} namings SEC(".maps");
+
+static __always_inline struct naming *begin_naming(void)
+{
+	for (__u32 at = 0; at < NAMINGS; at++) {
+		__u32 key = at;
+		struct naming *naming = bpf_map_lookup_elem(&namings, &key);
+
+		if (naming && !__sync_val_compare_and_swap(&naming->is_taken, 0, 1))
+			return naming;
+	}
+	return NULL;
+}
+
+static __always_inline void end_naming(struct naming *naming)
+{
+	__sync_fetch_and_and(&naming->is_taken, 0);
+}
+
+/* What a step of reading a name needs: the record, which the verifier knows on the stack only. */
+struct walk {
+	char *names;
+	struct naming *at;
 };
 
 /* One step towards the root; `size` is a power of two, behind which one name has room. */
-static __always_inline long walk_step(struct walk *walk, __u32 size)
+static __always_inline long walk_step(struct walk *to, __u32 size)
 {
+	struct naming *walk = to->at;
 	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = walk->mount;
 	__u32 len = walk->len;
@@ -250,7 +293,7 @@ static __always_inline long walk_step(struct walk *walk, __u32 size)
 	}
 	if (len >= size)
 		return 1;
-	copied = bpf_probe_read_kernel_str(&walk->names[len & (size - 1)], NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));
+	copied = bpf_probe_read_kernel_str(&to->names[len & (size - 1)], NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));
 	if (copied <= 0)
 		return 1;
 	walk->len = len + copied;
@@ -267,14 +310,6 @@ static long long_step(__u32 step, struct walk *walk)
 {
 	return walk_step(walk, LONG_PATH_BYTES);
 }
-
-/* A file whose name is being sent. */
-struct naming {
-	struct named_file file;
-	struct path_key key;
-	__u64 id;           /* the number under which it was sent; 0: not yet */
-	__u64 is_lost;      /* there was no room */
-};
 
 #define NSFS 0x7366736e /* "nsfs" */
 
@@ -342,33 +377,33 @@ enum sent {
 		result;                                                                \
 	})
 
-static __always_inline void begin_walk(struct walk *walk, char *names, const struct naming *naming)
+static __always_inline void begin_walk(struct naming *naming)
 {
-	walk->names = names;
-	walk->dentry = naming->file.dentry;
-	walk->mount = mount_of(naming->file.mnt);
-	walk->len = 0;
-	walk->is_done = false;
+	naming->dentry = naming->file.dentry;
+	naming->mount = mount_of(naming->file.mnt);
+	naming->len = 0;
+	naming->is_done = false;
 }
 
-/* Global, as are the next ones, so that they are verified once and not for each way to them. `naming` is never NULL. */
+/* Global, as the next one is, so that it is verified once and not for each way to it. `naming` is never NULL. */
 __noinline int send_name(struct naming *naming)
 {
 	struct path_event *event = naming ? RESERVE_EVENT(path_event) : NULL;
-	struct walk walk = {};
 
 	if (!event)
 		return NAME_NOT_SENT;
 	fill_path_head(&event->head, naming);
+	begin_walk(naming);
 	if (has_own_name(&naming->file)) {
 		write_own_name(&event->head, event->names, &naming->file);
-		walk.is_done = true;
+		naming->is_done = true;
 	} else {
-		begin_walk(&walk, event->names, naming);
+		struct walk walk = { .names = event->names, .at = naming };
+
 		bpf_loop(PATH_DEPTH, short_step, &walk, 0);
-		event->head.len = walk.len;
+		event->head.len = naming->len;
 	}
-	return SEND_NAME(event, naming, walk.is_done, false);
+	return SEND_NAME(event, naming, naming->is_done, false);
 }
 
 /* The same of one that has no room in an ordinary record. Longer ones than this holds have no path in /proc either. */
@@ -380,10 +415,12 @@ __noinline int send_long_name(struct naming *naming)
 	if (!event)
 		return NAME_NOT_SENT;
 	fill_path_head(&event->head, naming);
-	begin_walk(&walk, event->names, naming);
+	begin_walk(naming);
+	walk.names = event->names;
+	walk.at = naming;
 	bpf_loop(NAME_STEPS_MAX, long_step, &walk, 0);
-	event->head.len = walk.len;
-	return SEND_NAME(event, naming, walk.is_done, true);
+	event->head.len = naming->len;
+	return SEND_NAME(event, naming, naming->is_done, true);
 }
 
 /* The name did not hold still: the file has a number, but no name. */
@@ -403,18 +440,19 @@ static __always_inline void send_no_name(struct naming *naming)
 /* A rename takes some hundred ns, and so does reading a name. */
 #define NAME_ATTEMPTS 8
 
-static long attempt_to_name(__u32 attempt, struct naming *naming)
+/* Whether it need not be tried once more. */
+static __always_inline bool attempt_to_name(struct naming *naming)
 {
 	int sent;
 	__u64 *known;
 
 	naming->key.name = name_of((__u64)naming->file.dentry, (__u64)naming->file.mnt);
 	if (!naming->key.name)
-		return 0;
+		return false;
 	known = bpf_map_lookup_elem(&paths, &naming->key);
 	if (known && !is_old_name(*known)) {
 		naming->id = *known;
-		return 1;
+		return true;
 	}
 	sent = send_name(naming);
 	if (sent == NAME_TOO_LONG)
@@ -428,19 +466,31 @@ static long attempt_to_name(__u32 attempt, struct naming *naming)
 /* Global, so that it is verified once and not in every program; it takes the file's address as a number for that. */
 __noinline __u64 path_id_of(__u64 file_address)
 {
-	struct naming naming = {};
+	struct naming *naming;
 	struct inode *inode;
+	__u64 id;
 
 	if (!file_address)
 		return 0;
-	find_named(&naming.file, (struct file *)file_address);
-	inode = naming.file.inode;
-	naming.key.dentry = (__u64)naming.file.dentry;
-	naming.key.ino = BPF_CORE_READ(inode, i_ino);
-	naming.key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	naming.key.generation = BPF_CORE_READ(inode, i_generation);
-	bpf_loop(NAME_ATTEMPTS, attempt_to_name, &naming, 0);
-	if (!naming.id && !naming.is_lost)
-		send_no_name(&naming);
-	return naming.id;
+	naming = begin_naming();
+	if (!naming) {
+		__sync_fetch_and_add(&events_seen, 1);
+		__sync_fetch_and_add(&events_lost, 1);
+		return 0;
+	}
+	naming->id = 0;
+	naming->is_lost = 0;
+	find_named(&naming->file, (struct file *)file_address);
+	inode = naming->file.inode;
+	naming->key.dentry = (__u64)naming->file.dentry;
+	naming->key.ino = BPF_CORE_READ(inode, i_ino);
+	naming->key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	naming->key.generation = BPF_CORE_READ(inode, i_generation);
+	for (int attempt = 0; attempt < NAME_ATTEMPTS && !attempt_to_name(naming); attempt++)
+		;
+	if (!naming->id && !naming->is_lost)
+		send_no_name(naming);
+	id = naming->id;
+	end_naming(naming);
+	return id;
 }

@@ -247,13 +247,23 @@ static __always_inline void adopt_elder(struct task_struct *task)
 		adopt(elder, TASK_SNAPSHOT);
 }
 
+/* Lists the mappings of a member, if that is still to be done. A function of its own: its stack is not needed where tasks are adopted. */
+static __noinline int list_again(struct task_struct *task, struct task_state *state)
+{
+	struct found_space *space;
+	__u64 mm = state->mm;
+
+	space = bpf_map_lookup_elem(&found_spaces, &mm);
+	if (space && space->mm_id == state->mm_id)
+		list_space(task, state, space, bpf_ktime_get_ns());
+	return 0;
+}
+
 /* The walk: called for each task of the system. Each one found gives a byte, so that the recorder can pause there. */
 static __always_inline void target_met(struct task_struct *task, struct seq_file *seq)
 {
 	struct task_state *state = state_of(task);
-	struct found_space *space;
 	char found = 1;
-	__u64 mm;
 	__u32 op;
 
 	recorder_tgid = bpf_get_current_task_btf()->tgid;
@@ -272,10 +282,7 @@ static __always_inline void target_met(struct task_struct *task, struct seq_file
 			bpf_seq_write(seq, &found, sizeof(found));
 		return;
 	}
-	mm = state->mm;
-	space = bpf_map_lookup_elem(&found_spaces, &mm);
-	if (space && space->mm_id == state->mm_id)
-		list_space(task, state, space, bpf_ktime_get_ns());
+	list_again(task, state);
 }
 
 static __always_inline void target_moved(struct task_struct *task)

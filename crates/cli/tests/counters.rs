@@ -260,8 +260,8 @@ fn memory_that_a_program_holds_is_found_with_its_page_size() {
     }
     let dir = scratch();
     let out = dir.path().join("r");
-    // dd's buffer is there while dd waits for more, a second long.
-    let script = "(head -c 33554432 /dev/zero; sleep 1) | dd of=/dev/null bs=32M count=2 iflag=fullblock status=none";
+    // dd's buffer is there while dd waits for more.
+    let script = "(head -c 33554432 /dev/zero; sleep 3) | dd of=/dev/null bs=32M count=2 iflag=fullblock status=none";
     recorded(&out, "tasks,regions", &["sh", "-c", script]);
     let document = json(&run(pagelab().arg("show").arg(&out).args(["regions", "--json", "--comm", "dd"]), 0));
     let largest = &document["regions"][0];

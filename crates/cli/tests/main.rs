@@ -37,6 +37,7 @@ mod mutated;
 mod outputs;
 mod planted_links;
 mod profile;
+mod query_limits;
 mod random_sizes;
 mod readme;
 mod real_programs;

@@ -126,12 +126,12 @@ impl Catalogue {
         let mut files = Vec::new();
         for (number, reference) in self.recordings.iter().enumerate() {
             let recording = Recording::open(&reference.dir).map_err(external)?;
-            self.note_flaws(&recording, table)?;
+            let flaws = self.flaws(&recording, table);
             let span = self.bounds.of(&recording).map_err(external)?;
             let recording = recording.within(span);
             let span = recording.limits(table);
             for path in recording.parts(table.name).map_err(external)? {
-                if let Some(part) = self.accepted(&path, table)? {
+                if let Some(part) = self.accepted(&path, table, flaws.get(&path))? {
                     files.push(Arc::new(File { part, recording: number, span }));
                 }
             }
@@ -140,32 +140,35 @@ impl Catalogue {
         Ok(files)
     }
 
-    /// Leaves out what is not as it was when the recording was closed. A part that was added is none of its parts, so that nobody need
-    /// allow that.
-    fn note_flaws(&self, recording: &Recording, table: &'static TableDef) -> Result<()> {
+    /// What is not as it was when the recording was closed, in words by path. A part that was added is none of the recording's: it is
+    /// left out whether that is allowed or not.
+    fn flaws(&self, recording: &Recording, table: &'static TableDef) -> BTreeMap<PathBuf, String> {
+        let mut flaws = BTreeMap::new();
         for flaw in recording.flaws().iter().filter(|flaw| flaw.table.as_deref() == Some(table.name)) {
             let said = format!("{}: {}", recording.dir().display(), flaw.message);
-            if self.damaged == Damaged::Refuse && flaw.id != "part.added" {
-                return Err(DataFusionError::External(said.into()));
+            if flaw.id == "part.added" {
+                lock(&self.left_out).insert(flaw.path.clone(), said);
+            } else {
+                flaws.insert(flaw.path.clone(), said);
             }
-            lock(&self.left_out).insert(flaw.path.clone(), said);
         }
-        Ok(())
+        flaws
     }
 
-    /// A part, unless it is left out.
-    fn accepted(&self, path: &Path, table: &'static TableDef) -> Result<Option<ScanPart>> {
+    /// A part, unless it is left out. `flaw` says why it is not the one that was recorded, if it can be read nevertheless.
+    fn accepted(&self, path: &Path, table: &'static TableDef, flaw: Option<&String>) -> Result<Option<ScanPart>> {
         if lock(&self.left_out).contains_key(path) {
             return Ok(None);
         }
-        match ScanPart::open(path, table) {
-            Ok(part) => Ok(Some(part)),
-            Err(error) if error.is_damage() && self.damaged == Damaged::LeaveOut => {
-                lock(&self.left_out).insert(path.to_owned(), error.to_string());
-                Ok(None)
-            }
-            Err(error) => Err(external(error)),
-        }
+        let said = match (ScanPart::open(path, table), flaw) {
+            (Ok(part), None) => return Ok(Some(part)),
+            (Ok(_), Some(flaw)) if self.damaged == Damaged::LeaveOut => flaw.clone(),
+            (Ok(_), Some(flaw)) => return Err(DataFusionError::External(flaw.as_str().into())),
+            (Err(error), _) if error.is_damage() && self.damaged == Damaged::LeaveOut => error.to_string(),
+            (Err(error), _) => return Err(external(error)),
+        };
+        lock(&self.left_out).insert(path.to_owned(), said);
+        Ok(None)
     }
 
     /// After a query that failed on what a file holds: finds the parts it read that are damaged. If damaged parts may be

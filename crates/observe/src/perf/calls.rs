@@ -104,6 +104,8 @@ pub(super) struct Pairing {
     gaps: u32,
     /// Recording of calls has ended before the rest.
     pub shed: bool,
+    /// From then on entries are seen as well as returns, CLOCK_MONOTONIC, ns.
+    pub whole_from: u64,
 }
 
 impl Pairing {
@@ -201,7 +203,7 @@ impl Pairing {
 
     /// A call that has a return and no entry.
     fn refused(&mut self, slot: &mut Slot, (ts, task_id): (u64, u32), ended: &Return) -> Option<Call> {
-        if self.gaps > 0 || self.shed {
+        if self.gaps > 0 || self.shed || ts < self.whole_from {
             slot.entry_unseen = true;
         } else if !std::mem::take(&mut slot.entry_unseen) {
             return self.row_of_refused(task_id, ts, ended);
@@ -302,6 +304,18 @@ mod tests {
         let rets: Vec<_> = both.iter().map(|call| (call.nr, call.ret())).collect();
         assert_eq!(rets, [(35, Some(-516)), (1, Some(-1))]);
         assert_eq!(pairing.fate(1), Fate { rows: 5, given_up: 0 });
+    }
+
+    #[test]
+    fn returns_are_of_no_refused_call_while_entries_are_not_seen() {
+        let (mut pairing, mut slot) = (pairing(), Slot::NEW);
+        pairing.whole_from = 20;
+        for ts in [10, 15, 19] {
+            assert!(returned(&mut pairing, &mut slot, ts, WRITE, 1).is_empty());
+        }
+        assert!(returned(&mut pairing, &mut slot, 21, WRITE, 1).is_empty(), "it began before");
+        let refused = returned(&mut pairing, &mut slot, 22, WRITE, -1);
+        assert_eq!(refused.first().map(Call::is_refused), Some(true));
     }
 
     #[test]

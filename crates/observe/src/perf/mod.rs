@@ -223,7 +223,11 @@ impl PerfObserver {
                     self.tree.found(ts, *pid, tids, &mut self.first);
                 }
                 let enabled = self.rings.iter_mut().try_for_each(Rings::enable);
-                enabled.map_err(|error| in_words(&error))
+                enabled.map_err(|error| in_words(&error))?;
+                // Events of returns were enabled first.
+                let whole_from = now_ns();
+                self.tree.pairings.iter_mut().for_each(|pairing| pairing.whole_from = whole_from);
+                Ok(())
             }
         }
     }
