@@ -240,6 +240,7 @@ struct {
 
 static __always_inline struct naming *begin_naming(void)
 {
+#pragma unroll
 	for (__u32 at = 0; at < NAMINGS; at++) {
 		__u32 key = at;
 		struct naming *naming = bpf_map_lookup_elem(&namings, &key);
@@ -267,6 +268,7 @@ static __always_inline long walk_step(struct walk *to, __u32 size)
 	struct naming *walk = to->at;
 	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = walk->mount;
+	const unsigned char *name;
 	__u32 len = walk->len;
 	long copied;
 
@@ -293,7 +295,10 @@ static __always_inline long walk_step(struct walk *to, __u32 size)
 	}
 	if (len >= size)
 		return 1;
-	copied = bpf_probe_read_kernel_str(&to->names[len & (size - 1)], NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));
+	name = BPF_CORE_READ(dentry, d_name.name);
+	/* The compiler would leave the mask out, and the verifier before 6.2 forgets the bound of what is kept on the stack. */
+	asm volatile("" : "+r"(len));
+	copied = bpf_probe_read_kernel_str(&to->names[len & (size - 1)], NAME_BYTES, name);
 	if (copied <= 0)
 		return 1;
 	walk->len = len + copied;
@@ -437,9 +442,6 @@ static __always_inline void send_no_name(struct naming *naming)
 	submit_event(event);
 }
 
-/* A rename takes some hundred ns, and so does reading a name. */
-#define NAME_ATTEMPTS 8
-
 /* Whether it need not be tried once more. */
 static __always_inline bool attempt_to_name(struct naming *naming)
 {
@@ -461,6 +463,16 @@ static __always_inline bool attempt_to_name(struct naming *naming)
 		bpf_map_update_elem(&paths, &naming->key, &naming->id, BPF_ANY);
 	naming->is_lost = sent == NAME_NOT_SENT;
 	return sent != NAME_CHANGED;
+}
+
+/*
+ * A rename takes some hundred ns, and so does reading a name. No loop: before 6.2
+ * the verifier takes none whose last instruction falls through to its first.
+ */
+static __always_inline bool try_to_name(struct naming *naming)
+{
+	return attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming) ||
+	       attempt_to_name(naming) || attempt_to_name(naming);
 }
 
 /* Global, so that it is verified once and not in every program; it takes the file's address as a number for that. */
@@ -486,8 +498,7 @@ __noinline __u64 path_id_of(__u64 file_address)
 	naming->key.ino = BPF_CORE_READ(inode, i_ino);
 	naming->key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	naming->key.generation = BPF_CORE_READ(inode, i_generation);
-	for (int attempt = 0; attempt < NAME_ATTEMPTS && !attempt_to_name(naming); attempt++)
-		;
+	try_to_name(naming);
 	if (!naming->id && !naming->is_lost)
 		send_no_name(naming);
 	id = naming->id;

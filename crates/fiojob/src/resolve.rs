@@ -187,6 +187,7 @@ impl Resolver {
             match assign(options, one, context) {
                 Ok(def) => {
                     self.warnings.extend(notes::on(def, one, context));
+                    self.warnings.extend(override_share(options, one, given));
                     context.kb_base = options.kb_base.value();
                 }
                 Err(error) => self.problems.push(error),
@@ -250,6 +251,23 @@ fn assign(
         check_engine(&options.ioengine.0, &given.origin)?;
     }
     Ok(Some(def))
+}
+
+/// `rwmixread` and `rwmixwrite` say the same: as in fio the one that is read last overrides the other. Gives a note where both stand in
+/// one section and contradict each other.
+fn override_share(options: &mut JobOptions, one: &Given, section: &[Given]) -> Option<String> {
+    let def = option(&one.name)?;
+    let (other, before, now) = match def.name {
+        "rwmixread" => ("rwmixwrite", options.rwmixwrite.take()?, options.rwmixread?),
+        "rwmixwrite" => ("rwmixread", options.rwmixread.take()?, options.rwmixwrite?),
+        _ => return None,
+    };
+    let beside = section.iter().any(|given| option(&given.name).is_some_and(|def| def.name == other));
+    if !beside || u32::from(before.0) + u32::from(now.0) == 100 {
+        return None;
+    }
+    let (name, before, now) = (def.name, before.0, now.0);
+    Some(format!("{}: {name}={now} overrides {other}={before}, as in fio: together they are not 100", one.origin))
 }
 
 /// Options that fio switches on by any number but 0 (`time_based=10` is in public job files).

@@ -18,11 +18,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         reason: "trims are those of rw=trim, randtrim, trimwrite and randtrimwrite; blocks that are to be verified are not trimmed between",
-        names: &["trim_percentage=0", "trim_verify_zero", "trim_backlog=0", "trim_backlog_batch=0"],
-    },
-    Refusal {
-        reason: "each worker verifies what it has read itself; there are no threads beside it that could be bound",
-        names: &["verify_async_cpus"],
+        names: &["trim_percentage=0", "trim_verify_zero=1", "trim_backlog=0", "trim_backlog_batch=0"],
     },
     Refusal {
         reason: "all completed writes are verified; it is an option of fio later than 3.33",
@@ -31,10 +27,6 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "duplicates repeat the contents written before them (dedupe_percentage); there is no set of earlier contents to draw from",
         names: &["dedupe_mode=repeat", "dedupe_working_set_percentage=5", "dedupe_global=0"],
-    },
-    Refusal {
-        reason: "each worker submits its own operations, and those in flight may overlap where the pattern lets them",
-        names: &["io_submit_mode=inline"],
     },
     Refusal {
         reason: "a job does not steer itself by what it measures; set rate, iodepth and runtime, and look at the recording",

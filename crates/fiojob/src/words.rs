@@ -135,6 +135,14 @@ choice! {
 }
 
 choice! {
+    /// `io_submit_mode`: who submits operations.
+    SubmitMode {
+        Inline = "inline": "the worker",
+        Offload = "offload": "in fio threads beside the worker",
+    }
+}
+
+choice! {
     /// `exit_what`: who ends when a job with `exitall` or `exitall_on_error` does.
     ExitWhat {
         Group = "group": "the jobs of its group",

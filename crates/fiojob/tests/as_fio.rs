@@ -48,6 +48,27 @@ fn sizes_have_fios_units_in_both_bases() {
     }
 }
 
+/// Shares that are not 100 together: the one that stands last counts.
+#[test]
+fn the_latter_of_two_shares_counts() {
+    for (mix, warns) in [
+        ("--rwmixread=70 --rwmixwrite=100", true),
+        ("--rwmixwrite=20 --rwmixread=0", true),
+        ("--rwmixread=0 --rwmixwrite=0", true),
+        ("--rwmixread=100 --rwmixwrite=0", false),
+    ] {
+        let line = format!("--rw=randrw --bs=4k --size=64k {mix}");
+        let told = fio(&line)["jobs"][0]["read"]["total_ios"].as_u64().map(|reads| reads * 100 / 16);
+        let workload = arguments(&format!("--name=j --ioengine=null {line}")).expect(mix);
+        assert_eq!(told, Some(u64::from(workload.jobs[0].options.read_percent())), "{mix}");
+        let warned = workload.warnings.iter().any(|warning| warning.contains("overrides"));
+        assert_eq!(warned, warns, "{mix}: {:?}", workload.warnings);
+    }
+    // A job that has another mix than [global] is no contradiction.
+    let workload = file("[global]\nsize=1m\nrw=randrw\nrwmixread=70\n[a]\nrwmixwrite=20\n").expect("valid");
+    assert_eq!((workload.jobs[0].options.read_percent(), workload.warnings), (80, Vec::new()));
+}
+
 #[test]
 fn only_parentheses_calculate_and_a_warning_tells_what_is_passed_over() {
     for value in ["1m+1m", "2m*2", "1m/4k", "8k,4k", "8k/4k"] {

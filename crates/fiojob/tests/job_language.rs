@@ -122,7 +122,6 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=20000000t\n", 2, &["64 bits"]),
     ("[a]\noffset=8191p\nsize=1p\n", 3, &["beyond what a file can have"]),
     ("[a]\nsize=1m\ndirect=1\nbuffered=1\n", 4, &["contradict"]),
-    ("[a]\nsize=1m\nrw=rw\nrwmixread=30\nrwmixwrite=30\n", 5, &["60 together, not 100"]),
     ("[a]\nsize=1m\nnumjobs=0\n", 3, &["numjobs=0", "at least 1"]),
     ("[a]\nsize=1m\nnumjobs=1m\n", 3, &["at most"]),
     ("[a]\nsize=1m\nfilename=:\n", 3, &["names no file"]),
@@ -319,7 +318,7 @@ fn all_mistakes_are_told_at_once() {
 
 #[test]
 fn what_asks_for_nothing_is_accepted() {
-    let text = "[a]\nsize=1m\nunified_rw_reporting=0\nzonemode=none\nio_submit_mode=inline\ntrim_percentage=0\nthp=0\natomic=0\n\
+    let text = "[a]\nsize=1m\nunified_rw_reporting=0\nzonemode=none\nio_submit_mode=inline\ntrim_percentage=0\ntrim_verify_zero=1\nthp=0\natomic=0\n\
                 per_job_logs=1\nunit_base=0\noffset=0%\nlatency_target=0\nserialize_overlap=0\nstats=1\nfilename=x\n";
     let workload = file(text).expect("valid");
     assert_eq!(workload.warnings, Vec::<String>::new());
@@ -330,4 +329,25 @@ fn what_asks_for_nothing_is_accepted() {
     }
     assert!(!workload.jobs[0].options.time_based);
     assert!(arguments("--name=a --size=1m --zonemode none --thp=1").expect_err("thp").to_string().contains("'thp'"));
+}
+
+/// Threads that submit or verify beside the worker, which pagelab does not have.
+#[test]
+fn threads_beside_the_worker_are_accepted_where_they_change_nothing() {
+    let job = "--name=j --rw=write --size=1m";
+    for engine in ["io_uring", "libaio", "posixaio"] {
+        let workload = arguments(&format!("{job} --ioengine={engine} --io_submit_mode=offload")).expect(engine);
+        assert!(workload.warnings.iter().any(|w| w.contains("io_submit_mode=offload has no effect")), "{engine}");
+    }
+    for engine in ["psync", "mmap", "null"] {
+        let error = arguments(&format!("{job} --ioengine={engine} --io_submit_mode=offload")).expect_err(engine);
+        let words = error.to_string();
+        assert!(words.contains(&format!("ioengine={engine}")) && words.contains("io_uring"), "{words}");
+        assert!(arguments(&format!("{job} --ioengine={engine} --io_submit_mode=inline")).is_ok(), "{engine}");
+    }
+    let workload =
+        arguments(&format!("{job} --verify=md5 --verify_async=2 --verify_async_cpus=0-1")).expect("as in fio");
+    for option in ["verify_async has no effect", "verify_async_cpus has no effect"] {
+        assert!(workload.warnings.iter().any(|w| w.contains(option)), "{option}: {:?}", workload.warnings);
+    }
 }

@@ -77,6 +77,10 @@ pub(crate) fn prepare(
     if let Some(error) = LoadError::of_refusals(refused) {
         return Err(error);
     }
+    if let Err(error) = make_shared_logs(workload, control, &mut prepared.created) {
+        discard(&prepared, control);
+        return Err(error);
+    }
     for target in &plan.targets {
         let job = job_of(workload, target)?;
         let result = make_folders(target, job, &mut prepared.folders)
@@ -117,6 +121,19 @@ fn refused_outputs(
         }
     }
     Ok(refused)
+}
+
+/// Makes or empties the logs that several workers write: each adds lines to what the others wrote.
+fn make_shared_logs(workload: &Workload, control: &Control, created: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let all: BTreeSet<PathBuf> = workload.jobs.iter().flat_map(outputs::shared_logs).collect();
+    for path in all {
+        let missing = path.symlink_metadata().is_err();
+        safety::make_own(&path, &control.state_dir, &control.allow_write)?;
+        if missing {
+            created.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the folders above a target that is to be made, as fio does.
@@ -265,6 +282,9 @@ fn make(
         prepared.stopped |= !fill(target, &job.options, there, fd.into(), stop).map_err(|error| {
             LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error)
         })?;
+    } else if target.needs_length && job.options.create_fsync {
+        // Where a file that is filled is flushed: writing its metadata back does not run into the measured window, either.
+        rustix::fs::fdatasync(&fd).map_err(|error| failed("flushing", error))?;
     }
     Ok(())
 }
@@ -272,6 +292,10 @@ fn make(
 fn allocate(target: &TargetPlan, how: Fallocate, fd: rustix::fd::BorrowedFd<'_>) -> rustix::io::Result<()> {
     use rustix::io::Errno;
     let len = target.bytes_needed;
+    // A size that was drawn may be below one block: such a file stays empty, and fallocate(2) of nothing is an error.
+    if len == 0 {
+        return Ok(());
+    }
     match how {
         Fallocate::None => {}
         Fallocate::Native => match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, len) {

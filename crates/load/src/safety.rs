@@ -519,6 +519,14 @@ pub(crate) fn make_own(path: &Path, state_dir: &Path, allowed: &[PathBuf]) -> Re
     Ok(file)
 }
 
+/// A file that [`make_own`] has made, to be written behind what others write to it at the same time.
+///
+/// # Errors
+/// It was replaced by one that is not pagelab's, or cannot be opened.
+pub(crate) fn append_own(path: &Path, state_dir: &Path, allowed: &[PathBuf]) -> Result<File, LoadError> {
+    open_own(path, OFlags::WRONLY | OFlags::APPEND, allowed, &Ownership::new(state_dir)).map(File::from)
+}
+
 /// Whether `--allow-write` of a folder or a pattern holds for the file at `path`: it lies in that folder, at any depth, or its path is
 /// one that the pattern describes.
 fn holds(allowed: &Path, path: &Path) -> bool {

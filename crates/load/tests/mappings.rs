@@ -285,7 +285,8 @@ fn host_hugetlb_pages_are_used_and_the_fallback_is_exact() {
 fn host_files_on_hugetlbfs_are_laid_out_and_mapped() {
     let pool = Pool::of(8);
     let mount = HugetlbMount::new();
-    let place = format!("--directory={} --filename=f --ioengine=mmap --bs=4k", mount.path().display());
+    let without_name = format!("--directory={} --ioengine=mmap --bs=4k", mount.path().display());
+    let place = format!("{without_name} --filename=f");
     let written = mapped(&format!("{place} --rw=randwrite --size=8m")).at_end.expect("read");
     assert_eq!((written.hugetlb_bytes, written.kernel_page_bytes, written.vmas), (8 * MIB, 2 * MIB, 1));
     // The file stays, is pagelab's own, and is read back in pieces that are kept apart.
@@ -296,7 +297,7 @@ fn host_files_on_hugetlbfs_are_laid_out_and_mapped() {
     let contents = std::fs::read(mount.path().join("f")).expect("hugetlbfs can be read");
     assert!(contents.chunks_exact(4096).all(|block| block.iter().any(|byte| *byte != 0)), "every block was written");
     // A pool too small is said before anything runs, and nothing is left.
-    let words = refused(&arguments(&format!("{place} --filename=g --rw=write --size=20m")), 3);
+    let words = refused(&arguments(&format!("{without_name} --filename=g --rw=write --size=20m")), 3);
     assert!(words.contains("nr_hugepages") || words.contains("hugetlb"), "{words}");
     assert_eq!(pool.free(), 4);
     mapped(&format!("{place} --rw=read --size=8m --unlink=1"));

@@ -25,7 +25,7 @@ use crate::verify::{VerifyOption, VerifyPattern};
 use crate::words::{
     AdviceList, ClockSource, ContinueOnError, CpusAllowedPolicy, EngineName, ExitWhat, FadviseHint, Fallocate, KbBase,
     MapBacking, MapLifetime, MapOrder, MapShare, PrioClass, RandomGenerator, RateProcess, RwOption, Sequencer,
-    StatType, SyncMode, SyncRange, ThinktimeBlocksType, UnifiedReporting,
+    StatType, SubmitMode, SyncMode, SyncRange, ThinktimeBlocksType, UnifiedReporting,
 };
 use crate::zones::ZoneMode;
 use registry::options;
@@ -112,7 +112,8 @@ options! {
     /// On hugetlbfs such a file never has a name, so that its pages go back to the pool also when everything is killed.
     unlink: bool { Files, FILES, fio, default "0" }
 
-    /// Remove the job's files at the end of each pass but the last, so that the next one makes them anew.
+    /// Remove the job's files at the end of each pass but the last, so that the next one makes them anew. As in fio, nothing is left
+    /// where a pass before it did not come to their end, or where loops have nothing more to do.
     unlink_each_loop: bool { Files, FILES, fio, default "0" }
 
     /// Which way data goes, in which order blocks come.
@@ -177,6 +178,7 @@ options! {
     rwmixwrite: Option<Percent> { Pattern, NONE, fio, default "" }
 
     /// Make the random order of two runs the same (for equal randseed); 0 takes a seed from the system, which the report tells.
+    /// With 1, and without randseed, each further loop over random blocks goes the way of the first, as in fio.
     randrepeat: bool { Pattern, NONE, fio, default "1", alias "allrandrepeat" }
 
     /// Seed of everything random in the job.
@@ -249,6 +251,10 @@ options! {
     /// Once iodepth operations are in flight, take completions until so few are left before more are issued; 0 for iodepth.
     /// As iodepth.
     iodepth_low: u64 { Engine, NONE, fio, default "0" }
+
+    /// Who submits operations. Only engines with operations in flight take `offload`: with them submission does not wait for completions
+    /// anyway, and the worker itself submits.
+    io_submit_mode: SubmitMode { Engine, NONE, fio, default "inline" }
 
     /// Bypass the page cache (O_DIRECT); with libpmem, whose files have none, the processor's caches (non-temporal stores). With mmap each
     /// operation is written back by msync(2) before the next, and stays cached, as in fio.
@@ -531,6 +537,9 @@ options! {
     /// In fio: threads that verify beside the worker. Here each worker verifies itself.
     verify_async: u64 { Verify, BUFFERS, fio, default "0" }
 
+    /// In fio: the CPUs of those threads.
+    verify_async_cpus: NumberSet { Verify, BUFFERS, fio, default "" }
+
     /// Verify after this many writes instead of at the end; 0 for at the end. Pages are then not dropped from the page cache before.
     verify_backlog: u64 { Verify, BUFFERS, fio, default "0" }
 
@@ -690,7 +699,8 @@ options! {
     /// Report reads, writes and trims together.
     unified_rw_reporting: UnifiedReporting { Reporting, NONE, fio, default "none" }
 
-    /// Put the worker's number into the names of those logs; 0 leaves it out (NAME_bw.log), for a single worker.
+    /// Put the worker's number into the names of those logs. With 0 the workers of all jobs that name the same write into one
+    /// (NAME_bw.log), each its lines as its buffer fills.
     per_job_logs: bool { Reporting, NONE, fio, default "1" }
 
     /// Put offsets of operations into those logs.

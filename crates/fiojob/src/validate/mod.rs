@@ -9,7 +9,7 @@ use crate::model::{Caps, Direction};
 use crate::options::{JobOptions, OptionDef, option};
 use crate::units::ParseContext;
 use crate::value::{Choice as _, Extent, LogName};
-use crate::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator};
+use crate::words::{MapBacking, MapLifetime, MapOrder, MapShare, Modifier, RandomGenerator, SubmitMode};
 use crate::workload::{Given, JobSpec};
 
 /// Most workers of one job: each has buffers, histograms and a process or thread.
@@ -225,12 +225,16 @@ impl Checker<'_> {
         self.require(!((o.direct || o.atomic) && o.buffered == Some(true)), "buffered", || {
             "direct=1 and buffered=1 contradict each other".to_owned()
         })?;
-        if let (Some(read), Some(write)) = (o.rwmixread, o.rwmixwrite) {
-            let sum = u32::from(read.0) + u32::from(write.0);
-            self.require(sum == 100, "rwmixwrite", || {
-                format!("rwmixread={} and rwmixwrite={} are {sum} together, not 100", read.0, write.0)
-            })?;
-        }
+        let engine = &o.ioengine.0;
+        let submits_apart = o.io_submit_mode == SubmitMode::Offload;
+        self.require(!(submits_apart && self.caps().contains(Caps::SYNCHRONOUS)), "io_submit_mode", || {
+            let apart = engines::ENGINES.iter().filter(|engine| !engine.caps.contains(Caps::SYNCHRONOUS));
+            let apart: Vec<&str> = apart.map(|engine| engine.name).collect();
+            format!(
+                "io_submit_mode=offload needs threads that submit beside the worker, and ioengine={engine} completes each operation before the next: leave it out, or use {}, where submission waits for no completion",
+                apart.join(", ")
+            )
+        })?;
         self.require(!(o.gtod_reduce && o.latency_sample > 1), "latency_sample", || {
             "gtod_reduce=1 times no operation, latency_sample one in some: choose one".to_owned()
         })?;
@@ -459,6 +463,9 @@ impl Checker<'_> {
             if o.slat_percentiles {
                 warn("slat_percentiles", " has no effect: the engine has no submission latency".to_owned());
             }
+        } else if o.io_submit_mode == SubmitMode::Offload {
+            let words = "=offload has no effect: submission waits for no completion anyway, and the worker submits";
+            warn("io_submit_mode", words.to_owned());
         }
         if !o.create_serialize {
             warn(

@@ -102,6 +102,11 @@ pub(super) fn without_effect(o: &JobOptions) -> Vec<(&'static str, &'static str)
     [
         (o.verify_async > 0, "verify_async", " has no effect: each worker verifies what it has read itself"),
         (
+            !o.verify_async_cpus.0.is_empty(),
+            "verify_async_cpus",
+            " has no effect: each worker verifies what it has read itself; cpus_allowed binds it",
+        ),
+        (
             o.experimental_verify,
             "experimental_verify",
             " has nothing to do: verifying always repeats the way of the writes",

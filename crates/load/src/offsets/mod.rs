@@ -64,11 +64,13 @@ pub struct PassLimit {
     pub bytes: Option<u64>,
     /// Operations at which it ends.
     pub operations: u64,
+    /// It goes the way of the first pass once more; else chance goes on, and random blocks come in another order.
+    pub repeats: bool,
 }
 
 impl PassLimit {
     /// Once the region, whatever that takes.
-    pub const REGION: Self = Self { bytes: None, operations: u64::MAX };
+    pub const REGION: Self = Self { bytes: None, operations: u64::MAX, repeats: false };
 }
 
 /// A log's requests between operations.

@@ -30,6 +30,8 @@ pub struct Service {
     current: usize,
     left: u64,
     random: SplitMix64,
+    /// Its state before the pass that further ones repeat.
+    first: SplitMix64,
 }
 
 impl Service {
@@ -57,6 +59,7 @@ impl Service {
             turn: 0,
             current: 0,
             left: 0,
+            first: random.clone(),
             random,
         }
     }
@@ -66,8 +69,13 @@ impl Service {
         matches!(self.kind, FileService::Drawn(_))
     }
 
-    /// Starts over with all files closed.
-    pub fn begin_pass(&mut self) {
+    /// Starts over with all files closed; `repeats`: in the order of the first pass, where chance decides.
+    pub fn begin_pass(&mut self, repeats: bool) {
+        if repeats {
+            self.random = self.first.clone();
+        } else {
+            self.first = self.random.clone();
+        }
         self.states.fill(State::Closed);
         (self.open, self.done, self.turn, self.current, self.left) = (0, 0, 0, 0, 0);
     }
@@ -162,7 +170,7 @@ mod tests {
         assert_eq!(two.choose(), Some(3));
         two.finish(3);
         assert_eq!(two.choose(), None);
-        two.begin_pass();
+        two.begin_pass(false);
         assert_eq!(two.choose(), Some(0));
     }
 

@@ -33,6 +33,8 @@ pub struct Stream {
     /// sequences run side by side, each with room of its own. Elsewhere a pass has the whole blocks that the region holds.
     ends_by_sum: bool,
     pass: u64,
+    /// The pass whose way further ones repeat, and the state of chance before it.
+    first: (u64, SplitMix64),
     bytes_left: u64,
     /// Bytes of the blocks chosen in this pass.
     chosen_bytes: u64,
@@ -48,13 +50,15 @@ impl Stream {
         // Sequential readers and writers each keep a position of their own, as in fio; random ones share the blocks if they have one size.
         let random = matches!(course.order, Order::Permuted | Order::Drawn);
         let shared = random && course.block_bytes[0] == course.block_bytes[1];
+        let draw = SplitMix64::new(derive_seed(course.seed, u64::MAX));
         Self {
             ahead: [NOTHING; AHEAD],
             given: 0,
             chosen: 0,
             walkers,
             shared,
-            draw: SplitMix64::new(derive_seed(course.seed, u64::MAX)),
+            first: (0, draw.clone()),
+            draw,
             read_below: (u64::from(course.read_percent) << 32) / 100,
             pass: 0,
             bytes_left: 0,
@@ -140,8 +144,13 @@ impl Source for Stream {
         self.chosen_bytes = 0;
         self.operations_left = limit.operations;
         (self.given, self.chosen) = (0, 0);
+        if limit.repeats {
+            self.draw = self.first.1.clone();
+        } else {
+            self.first = (self.pass, self.draw.clone());
+        }
         for walker in &mut self.walkers {
-            walker.begin_pass(self.course.seed, self.pass);
+            walker.begin_pass(self.course.seed, self.first.0);
         }
         self.pass += 1;
     }
@@ -338,12 +347,12 @@ mod tests {
     #[test]
     fn limits_round_as_fio_rounds() {
         let mut stream = Stream::new(course(Order::Sequential, 64 << 10, [4096, 4096], 0));
-        let bytes = |bytes| PassLimit { bytes: Some(bytes), operations: u64::MAX };
+        let bytes = |bytes| PassLimit { bytes: Some(bytes), ..PassLimit::REGION };
         // fio 3.33: size=64k io_size=10k does 3 operations; io_size=32k does 8.
         assert_eq!(pass(&mut stream, bytes(10 << 10)).len(), 3);
         assert_eq!(pass(&mut stream, bytes(32 << 10)).len(), 8);
         assert_eq!(pass(&mut stream, bytes(1 << 30)).len(), 16);
-        assert_eq!(pass(&mut stream, PassLimit { bytes: None, operations: 5 }).len(), 5);
+        assert_eq!(pass(&mut stream, PassLimit { operations: 5, ..PassLimit::REGION }).len(), 5);
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub struct Varied {
     file: usize,
     done_files: Vec<usize>,
     pass: u64,
+    /// The pass whose way further ones repeat, and the state of chance before it.
+    first: (u64, SplitMix64),
     given_bytes: u64,
     /// Bytes that were trimmed before they are written; they are not in `given_bytes`.
     trimmed_bytes: u64,
@@ -143,10 +145,12 @@ impl Varied {
             blocks: [const { None }; Direction::COUNT],
             round: 0,
         };
+        let random = SplitMix64::new(derive_seed(course.seed, u64::MAX));
         Self {
             walks: course.files.iter().map(walk).collect(),
             service,
-            random: SplitMix64::new(derive_seed(course.seed, u64::MAX)),
+            first: (0, random.clone()),
+            random,
             file: 0,
             done_files: Vec::new(),
             pass: 0,
@@ -349,7 +353,7 @@ impl Varied {
             return None;
         }
         let seed = derive_seed(
-            derive_seed(self.course.seed, self.pass),
+            derive_seed(self.course.seed, self.first.0),
             (walk.round << 32) ^ ((file as u64) << 1) ^ index as u64,
         );
         Some(if self.course.once && lengths.fixed() {
@@ -441,7 +445,12 @@ impl Source for Varied {
             None => self.course.pass_bytes,
         };
         self.operations_left = limit.operations;
-        self.service.begin_pass();
+        if limit.repeats {
+            self.random = self.first.1.clone();
+        } else {
+            self.first = (self.pass, self.random.clone());
+        }
+        self.service.begin_pass(limit.repeats);
         self.done_files.clear();
         if self.course.stride.is_some() && self.pass > 1 {
             // As in fio: a further pass goes on in the zones.

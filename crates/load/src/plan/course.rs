@@ -21,10 +21,14 @@ pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Cour
     Ok((plain, varied))
 }
 
-/// Longest operations of reads (or trims) and of writes; of pure patterns the one in use twice.
+/// Longest operations of reads (or trims) and of writes; of pure patterns the one in use twice. With `bs_is_seq_rand` the sizes are
+/// those of sequential and random blocks, and each direction may do both.
 fn block_bytes(job: &JobSpec) -> [u32; 2] {
     let pattern = job.options.rw.0;
     let [read, write, trim] = Direction::ALL.map(|direction| job.options.lengths(direction).max_bytes);
+    if job.options.bs_is_seq_rand {
+        return [read.max(write); 2];
+    }
     match (pattern.reads(), pattern.writes()) {
         _ if pattern.trims() => [trim, if pattern.writes() { write } else { trim }],
         (true, true) => [read, write],

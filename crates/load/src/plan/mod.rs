@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pagelab_fiojob::value::{Extent, LogName};
+use pagelab_fiojob::value::Extent;
 use pagelab_fiojob::{Caps, JobSpec, Workload};
 
 use crate::error::LoadError;
@@ -133,7 +133,7 @@ pub fn plan_with(
     lay_out(workload, replays, inspect, true)
 }
 
-/// The plan; `looks`: what else the file system says is asked, too.
+/// The plan; `looks`: this machine is asked what it has beside the targets.
 fn lay_out(
     workload: &Workload,
     replays: &Replays,
@@ -149,7 +149,9 @@ fn lay_out(
         if job.stonewall && job_index > 0 {
             wave += 1;
         }
-        cpus::exist(job)?;
+        if looks {
+            cpus::exist(job)?;
+        }
         let base = base_seed(job);
         seeds.push(base);
         // If several jobs have that name, all must be done.
@@ -170,32 +172,7 @@ fn lay_out(
     let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: planner.warnings };
     let rivals = rivals::find(&mut plan, workload)?;
     plan.warnings.extend(rivals);
-    logs_are_apart(workload)?;
     Ok(plan)
-}
-
-/// With `per_job_logs=0` a log is called after no worker: two that write it would each write over the other's.
-fn logs_are_apart(workload: &Workload) -> Result<(), LoadError> {
-    let mut taken = std::collections::BTreeSet::new();
-    for job in workload.jobs.iter().filter(|job| !job.options.per_job_logs) {
-        let o = &job.options;
-        for (kind, name) in [("lat", &o.write_lat_log), ("bw", &o.write_bw_log), ("iops", &o.write_iops_log)] {
-            let prefix = match name {
-                LogName::None => continue,
-                LogName::Job => &job.name,
-                LogName::Prefix(prefix) => prefix,
-            };
-            if o.numjobs > 1 || !taken.insert((kind, prefix)) {
-                return Err(LoadError::Target {
-                    job: job.name.clone(),
-                    reason: format!(
-                        "several workers write {prefix}_{kind}.log; leave out per_job_logs=0, or give each its name by write_{kind}_log="
-                    ),
-                });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Plans a workload without looking at files and devices: refuses what is wrong whatever lies there, as fio's `--parse-only`. Gives the
@@ -211,7 +188,7 @@ pub fn rehearse(workload: &Workload) -> Result<Vec<String>, LoadError> {
         if dax || is(|job| job.options.caps().contains(Caps::DAX_DEVICES)) {
             return Ok(TargetKind::DaxDevice { bytes: i64::MAX.cast_unsigned(), align: 2 << 20 });
         }
-        if (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || is(|job| job.options.rw.0.trims()) {
+        if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
             return Ok(TargetKind::BlockDevice { bytes: i64::MAX.cast_unsigned() });
         }
         Ok(TargetKind::File { bytes: SUPPOSED_BYTES })
@@ -253,7 +230,7 @@ struct Planner<'a> {
     targets: Vec<TargetPlan>,
     by_path: BTreeMap<PathBuf, usize>,
     warnings: Vec<String>,
-    /// Whether the file system is asked.
+    /// Whether this machine is asked what it has: free space, folders, CPUs.
     looks: bool,
 }
 
@@ -278,6 +255,8 @@ impl Planner<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let mut found = match &replay {
             Some(replay) => spans::of_log(replay),
+            // The log says where it ends, and nobody reads it.
+            None if o.read_iolog.is_some() => spans::of_unread_log(known.len(), SUPPOSED_BYTES),
             None if caps.contains(Caps::WHOLE_FILES) => spans::of_whole_files(job, known.len()),
             None => spans::of_worker(job, clone, &known, seed)?,
         };
@@ -288,20 +267,18 @@ impl Planner<'_> {
                 span.file_bytes = span.start + span.region_bytes;
             }
         }
-        for (path, span) in paths.iter().zip(&found.files) {
-            let index = path.as_ref().and_then(|path| self.by_path.get(path));
-            if let Some(target) = index.and_then(|index| self.targets.get_mut(*index)) {
-                need(target, job, caps, span.start + span.region_bytes)?;
-            }
-        }
+        self.need_all(&paths, &found.files, job)?;
         let io_bytes = match o.io_size {
             None | Some(Extent::Bytes(0)) => None,
             // As in fio a percentage of io_size is one of the region.
             Some(extent) => extent.resolve(Some(found.pass_bytes)),
         };
-        let (course, varied) = match replay {
-            Some(_) => (course::plain(job, &found, seed)?, None),
-            None => course::of_worker(job, &found, seed)?,
+        if clone == 0 {
+            self.warnings.extend(lost_zones(job, found.files.len()));
+        }
+        let (course, varied) = match (&replay, &o.read_iolog) {
+            (Some(_), _) | (_, Some(_)) => (course::plain(job, &found, seed)?, None),
+            (None, None) => course::of_worker(job, &found, seed)?,
         };
         let file = |(path, span)| FilePlan { path, open_as: None, permit: None, span };
         let files = paths.into_iter().zip(found.files).map(file).collect();
@@ -319,6 +296,21 @@ impl Planner<'_> {
             waits_for: Vec::new(),
             rivals: Vec::new(),
         })
+    }
+
+    /// Notes what a worker needs of its files.
+    fn need_all(&mut self, paths: &[Option<PathBuf>], spans: &[FileSpan], job: &JobSpec) -> Result<(), LoadError> {
+        let caps = job.options.caps();
+        for (path, span) in paths.iter().zip(spans) {
+            let index = path.as_ref().and_then(|path| self.by_path.get(path));
+            let Some(target) = index.and_then(|index| self.targets.get_mut(*index)) else { continue };
+            // Nobody knows whether a path that was not looked at is a device.
+            if self.looks {
+                can_be_trimmed(target, job, caps)?;
+            }
+            need(target, job, caps, span.start + span.region_bytes)?;
+        }
+        Ok(())
     }
 
     /// The facts known about a file before the run.
@@ -368,6 +360,17 @@ impl Planner<'_> {
     }
 }
 
+/// Zones of a job on several files that are open at once: it has none (fio's would be others than those that it names).
+fn lost_zones(job: &JobSpec, files: usize) -> Option<String> {
+    if job.options.stride(1).is_none() || job.options.stride(files).is_some() {
+        return None;
+    }
+    Some(format!(
+        "job '{}': zonemode=strided has no effect on {files} files that are open at once: each is worked on without zones; openfiles=1 has zones in one after the other",
+        job.name
+    ))
+}
+
 /// Folders named by `directory=` must exist, as in fio; those above other files are made.
 fn directories_are_there(job: &JobSpec) -> Result<(), LoadError> {
     match paths::directories(job).into_iter().find(|directory| !directory.is_dir()) {
@@ -399,9 +402,9 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
             reason: format!("the region ends at byte {end}, {} has {bytes}", target.path.display()),
         });
     }
-    let first_use = target.bytes_needed == 0;
+    // Behind the end of what earlier jobs use there is nothing that they could have written.
+    let beyond_others = end > target.bytes_needed;
     must_be_there(target, job, end)?;
-    can_be_trimmed(target, job, caps)?;
     if caps.contains(Caps::CREATES) {
         // The job makes it, and nobody before it.
         target.unlink |= job.options.unlink;
@@ -410,7 +413,7 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
-    target.filled |= (job.options.rw.0.reads() && !job.options.only_verifies() && (first_use || !target.written))
+    target.filled |= (job.options.rw.0.reads() && !job.options.only_verifies() && (beyond_others || !target.written))
         || (job.options.overwrite && job.options.changes_files());
     target.needs_length |= caps.contains(Caps::NEEDS_LENGTH);
     target.unlink |= job.options.unlink;
@@ -475,7 +478,8 @@ mod tests {
 
     #[test]
     fn each_worker_gets_its_own_file_unless_named() {
-        let plan = planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/tmp"], 0).expect("plan");
+        let plan =
+            planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--directory=/tmp"], 0).expect("plan");
         let paths: Vec<_> = plan
             .workers
             .iter()
@@ -549,12 +553,55 @@ mod tests {
         assert_ne!(seed("--randrepeat=0"), seed("--randrepeat=0"));
     }
 
+    fn rehearsed(arguments: &[&str]) -> Result<Vec<String>, String> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let workload = parse_args(&arguments).map_err(|error| error.to_string())?;
+        rehearse(&workload).map_err(|error| error.to_string())
+    }
+
+    /// Job files are checked on other machines than those that they are for.
     #[test]
-    fn a_log_belongs_to_one_worker() {
-        let log = ["--name=a", "--size=1m", "--per_job_logs=0", "--write_bw_log=x"];
-        assert!(planned(&log, 0).is_ok());
-        assert!(planned(&[&log[..], &["--numjobs=2"]].concat(), 0).expect_err("shared").contains("x_bw.log"));
-        let other = ["--name=b", "--size=1m", "--per_job_logs=0", "--write_bw_log=x"];
-        assert!(planned(&[&log[..], &other].concat(), 0).expect_err("shared").contains("x_bw.log"));
+    fn what_is_only_parsed_is_not_held_against_this_machine() {
+        for arguments in [
+            &["--name=j", "--size=1m", "--cpus_allowed=1023"][..],
+            &["--name=j", "--size=1m", "--rw=randtrim", "--filename=/not/here/yet"],
+            &["--filename=/not/here/yet", "--size=1m", "--name=w", "--rw=write", "--name=t", "--rw=randtrim"],
+            &["--name=j", "--ioengine=null", "--read_iolog=not-here", "--rw=read"],
+            &["--name=j", "--ioengine=libaio", "--read_iolog=not-here", "--rw=randrw"],
+        ] {
+            assert_eq!(rehearsed(arguments), Ok(Vec::new()), "{arguments:?}");
+        }
+        let trims = ["--name=j", "--size=1m", "--rw=randtrim", "--filename=f"];
+        assert!(planned(&trims, 1 << 20).expect_err("a file").contains("no block device"));
+        assert!(
+            planned(&["--name=j", "--size=1m", "--cpus_allowed=1023"], 0).expect_err("no CPU").contains("CPU 1023")
+        );
+    }
+
+    #[test]
+    fn zones_that_have_no_effect_are_said_to() {
+        let zones = ["--name=j", "--rw=write", "--size=128k", "--zonemode=strided", "--zonesize=32k", "--zoneskip=16k"];
+        let warned = |more: &[&str]| {
+            let warnings = planned(&[&zones[..], more].concat(), 0).expect("a plan").warnings;
+            warnings.iter().filter(|warning| warning.contains("zonemode=strided has no effect on 2 files")).count()
+        };
+        assert_eq!(warned(&[]), 0);
+        assert_eq!(warned(&["--nrfiles=2"]), 1);
+        assert_eq!(warned(&["--nrfiles=2", "--numjobs=3"]), 1);
+        assert_eq!(warned(&["--nrfiles=2", "--openfiles=1"]), 0);
+    }
+
+    /// What a job reads behind the end of what an earlier one wrote is written before the start.
+    #[test]
+    fn readers_beyond_the_writers_find_data() {
+        let of = |size: &str| {
+            let plan = planned(
+                &["--filename=f", "--name=w", "--rw=write", "--size=64k", "--name=r", "--stonewall", "--rw=read", size],
+                0,
+            );
+            plan.expect("a plan").targets[0].filled
+        };
+        assert!(!of("--size=64k"));
+        assert!(of("--size=1m"));
     }
 }

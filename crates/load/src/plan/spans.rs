@@ -51,6 +51,13 @@ pub(crate) fn of_log(replay: &Replay) -> Spans {
     Spans { files, pass_bytes, warnings: Vec::new() }
 }
 
+/// The regions of a log that is not read, which lies on `count` files: `bytes` of each, as many as any log could need.
+pub(crate) fn of_unread_log(count: usize, bytes: u64) -> Spans {
+    let span = FileSpan { start: 0, region_bytes: bytes, file_bytes: u64::MAX };
+    let pass_bytes = bytes.saturating_mul(count as u64);
+    Spans { files: vec![span; count], pass_bytes, warnings: Vec::new() }
+}
+
 /// A block of each of `count` files, whose operations are of the whole file.
 pub(crate) fn of_whole_files(job: &JobSpec, count: usize) -> Spans {
     let block = least_block(job);
@@ -91,7 +98,9 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     let mut total = 0_u64;
     for file in known {
         let filesize = drawn_size(job, file, unit, &mut draw);
-        let start = start(job, clone, file.bytes.or(filesize))?;
+        // What is appended begins where the file ends now, and not where it will.
+        let end_now = if o.file_append { file.bytes } else { file.bytes.or(filesize) };
+        let start = start(job, clone, end_now)?;
         let mut bytes = match (filesize, size, file.bytes) {
             (Some(bytes), _, _) => {
                 bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?

@@ -4,11 +4,11 @@
 use pagelab_fiojob::{Caps, Direction, Operation};
 
 use super::drive::{Drive, End};
+use super::files::failure_to_open;
 use crate::engines::Engine;
 use crate::engines::queue::Queue;
 use crate::fault::Fault;
 use crate::offsets::Step;
-use crate::report::Failure;
 use crate::verify::walk::Checked;
 
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
@@ -61,6 +61,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.switch_to(self.source.file())?;
         if direction == Direction::Write {
             self.unflushed += 1;
+            self.files.note_write(self.source.file());
             if E::CAPS.contains(Caps::BUFFERS) && !S::VERIFIED {
                 if self.options.refills() {
                     self.buffer.refill(operation.bytes);
@@ -95,13 +96,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if file == self.files.current() {
             return Ok(());
         }
-        let opened = self.files.switch(self.task, &mut self.engine, file).map_err(|error| {
-            let errno = match &error {
-                crate::error::LoadError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
-                _ => libc::EIO,
-            };
-            End::Failed(Failure { errno, message: error.to_string() })
-        })?;
+        let opened = self
+            .files
+            .switch(self.task, &mut self.engine, file)
+            .map_err(|error| End::Failed(failure_to_open(&error)))?;
         if let (true, Some(log)) = (opened, &mut self.iolog) {
             log.opened(file);
         }
@@ -112,7 +110,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     pub(super) fn close(&mut self, file: usize) -> Result<(), End> {
         // What is to be verified comes from the medium.
         let wanted = self.options.fsync_on_close || (S::VERIFIED && self.source.progress().is_some());
-        let flushes = wanted && self.options.rw.0.writes();
+        let flushes = wanted && self.options.rw.0.writes() && !self.files.is_flushed(file);
         if self.flight.concerns(file) && !flushes {
             self.flight.closing.push(file);
             return Ok(());
@@ -124,6 +122,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if flushes {
             self.switch_to(file)?;
             self.engine.flush(false).map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
+            self.files.note_flush(file);
         }
         // Files that are to be removed at the end of the pass stay open until then.
         if !self.options.unlink_each_loop {
@@ -150,7 +149,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         if !self.options.goes_on_after(operation.direction, errno) {
             self.fatal_error_counts = self.options.counts_errors_of(operation.direction);
-            return Err(End::Failed(Failure { errno, message }));
+            return Err(End::Failed(crate::report::Failure { errno, message }));
         }
         self.sides[operation.direction as usize].errors += 1;
         if self.options.error_dump {

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pagelab_fiojob::words::Modifier;
 use pagelab_fiojob::{Caps, Direction, JobOptions, Operation};
 
 use super::commands;
@@ -153,6 +154,19 @@ fn is_seamless(task: &Task<'_>) -> bool {
     }
 }
 
+/// Whether each further loop goes the way of the first. As in fio, which seeds its generators anew between them, unless the job's seed
+/// is one that no run repeats or one that it names; what goes on beyond a pass in fio (random blocks without a map, sequences between
+/// random blocks, zones) draws on.
+fn repeats_order(task: &Task<'_>) -> bool {
+    let options = &task.job.options;
+    if !options.randrepeat || options.randseed.is_some() || task.plan.replay.is_some() {
+        return false;
+    }
+    let Some(varied) = &task.plan.varied else { return task.plan.course.order == Order::Permuted };
+    let all_random = varied.random && varied.random_percent.iter().all(|percent| *percent == 100);
+    all_random && varied.once && varied.modifier == Modifier::None && varied.stride.is_none()
+}
+
 /// The report of the calling worker, with no figures yet.
 pub(super) fn empty_report(task: &Task<'_>) -> WorkerReport {
     WorkerReport {
@@ -226,9 +240,13 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) ranges: Option<Ranges>,
     /// The pass that has ended was flushed, and the next one begins with a flush.
     pub(super) flush_again: bool,
+    /// The files of `unlink_each_loop` go at the end, too.
+    pub(super) unlinks_at_end: bool,
     /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
     /// stay open and the page cache stays.
     pub(super) seamless: bool,
+    /// Further loops go the way of the first.
+    pub(super) repeats_order: bool,
     /// Something may have to happen before an operation: a pause or a flush.
     pub(super) attended: bool,
     /// Why the source gave no operation, if not because the pass is over.
@@ -307,7 +325,9 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             unflushed: 0,
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
             flush_again: false,
+            unlinks_at_end: false,
             seamless: is_seamless(task),
+            repeats_order: repeats_order(task),
             attended: false,
             pending_end: None,
             begun: 0,
@@ -389,6 +409,7 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
         }
         self.measured_until = monotonic_ns();
         self.usage_after = super::events::thread_usage();
+        self.unlink_at_end();
         self.leave_files();
     }
 

@@ -4,10 +4,13 @@ use std::path::Path;
 
 use pagelab_fiojob::JobOptions;
 
+use super::events::flush_failure;
 use super::task::Task;
 use crate::engines::{Engine, MapReport, Setup, asked, count_slots, mapped_memory};
 use crate::error::LoadError;
+use crate::fault::Fault;
 use crate::offsets::Course;
+use crate::report::Failure;
 
 /// The parked engines.
 pub(super) struct Files<E> {
@@ -16,6 +19,8 @@ pub(super) struct Files<E> {
     current: usize,
     /// The one that is worked on has nothing more to do: it is closed when the next one takes its place.
     current_done: bool,
+    /// By file: nothing was written to it since it was flushed as a whole in this pass.
+    flushed: Vec<bool>,
     /// The mappings of closed files.
     left: Option<MapReport>,
 }
@@ -33,7 +38,8 @@ impl<E: Engine> Files<E> {
         }
         let first = parked.first_mut().and_then(Option::take);
         let first = first.ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
-        Ok((first, Self { parked, current: 0, current_done: false, left: None }))
+        let flushed = vec![false; parked.len()];
+        Ok((first, Self { parked, current: 0, current_done: false, flushed, left: None }))
     }
 
     /// The file that is worked on.
@@ -68,6 +74,66 @@ impl<E: Engine> Files<E> {
         Ok(opened)
     }
 
+    /// The file has got a write that no flush of it covers.
+    #[inline]
+    pub(super) fn note_write(&mut self, file: usize) {
+        if let Some(flushed) = self.flushed.get_mut(file) {
+            *flushed = false;
+        }
+    }
+
+    /// The file was flushed after all of its writes.
+    pub(super) fn note_flush(&mut self, file: usize) {
+        if let Some(flushed) = self.flushed.get_mut(file) {
+            *flushed = true;
+        }
+    }
+
+    /// Whether the file was flushed after all of its writes in this pass.
+    pub(super) fn is_flushed(&self, file: usize) -> bool {
+        self.flushed.get(file).is_some_and(|flushed| *flushed)
+    }
+
+    /// A pass begins: each file is to be flushed in it, as in fio also one that it does not write to.
+    pub(super) fn begin_pass(&mut self) {
+        self.flushed.fill(false);
+    }
+
+    /// Flushes the open files that were not flushed after all of their writes; `engine` is that of the file that is worked on.
+    ///
+    /// # Errors
+    /// One cannot be flushed.
+    pub(super) fn flush_open(&mut self, engine: &mut E) -> Result<(), Fault> {
+        let current = self.current;
+        for (file, (parked, flushed)) in self.parked.iter_mut().zip(&mut self.flushed).enumerate() {
+            let open = if file == current { Some(&mut *engine) } else { parked.as_mut() };
+            if let (Some(open), false) = (open, *flushed) {
+                open.flush(false)?;
+                *flushed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the closed files that were not flushed after all of their writes. As in fio each is opened for that and closed again,
+    /// so that no more files are open than the job allows.
+    ///
+    /// # Errors
+    /// One cannot be opened or flushed.
+    pub(super) fn flush_closed(&mut self, task: &Task<'_>) -> Result<(), Failure> {
+        for file in 0..self.parked.len() {
+            let open = file == self.current || self.parked.get(file).is_some_and(Option::is_some);
+            if open || self.is_flushed(file) {
+                continue;
+            }
+            let mut engine = open_one::<E>(task, file).map_err(|error| failure_to_open(&error))?;
+            engine.flush(false).map_err(flush_failure)?;
+            MapReport::merge_into(&mut self.left, engine.mapped().as_ref());
+            self.note_flush(file);
+        }
+        Ok(())
+    }
+
     /// Closes a file; the one that is worked on when the next one takes its place.
     pub(super) fn close(&mut self, file: usize) {
         if file == self.current {
@@ -97,6 +163,15 @@ impl<E: Engine> Files<E> {
         }
         Some(all)
     }
+}
+
+/// A file that cannot be opened while the job runs, as the end of the job.
+pub(super) fn failure_to_open(error: &LoadError) -> Failure {
+    let errno = match error {
+        LoadError::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        _ => libc::EIO,
+    };
+    Failure { errno, message: error.to_string() }
 }
 
 fn open_one<E: Engine>(task: &Task<'_>, file: usize) -> Result<E, LoadError> {

@@ -7,6 +7,7 @@
 //! and offset are then 0, as in fio. `bwavgtime` and `iopsavgtime` make the stretches of those logs shorter. Times count from the
 //! start of measuring, or are those of a clock (`log_unix_epoch`, `log_alternate_epoch`).
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,10 @@ use crate::safety;
 
 /// One file.
 struct Log {
+    /// It gets whole lines, which it never splits between two calls of write(2): other workers may write the same file.
     out: BufWriter<File>,
+    /// The line that is being put together.
+    text: String,
     path: Unbegun,
     failed: Option<std::io::Error>,
 }
@@ -65,11 +69,13 @@ impl Log {
         if self.failed.is_some() {
             return;
         }
-        self.failed = match offset {
-            Some(offset) => writeln!(self.out, "{ms}, {value}, {direction}, {bytes}, {offset}, 0"),
-            None => writeln!(self.out, "{ms}, {value}, {direction}, {bytes}, 0"),
-        }
-        .err();
+        self.text.clear();
+        // A string takes all that is written to it.
+        let _ = match offset {
+            Some(offset) => writeln!(self.text, "{ms}, {value}, {direction}, {bytes}, {offset}, 0"),
+            None => writeln!(self.text, "{ms}, {value}, {direction}, {bytes}, 0"),
+        };
+        self.failed = self.out.write_all(self.text.as_bytes()).err();
     }
 }
 
@@ -221,8 +227,10 @@ impl Logs {
         let open = |name: &LogName, kind: &str| -> Result<Option<Log>, LoadError> {
             let Some(path) = outputs::log(task.job, task.plan.index, name, kind) else { return Ok(None) };
             let unbegun = Unbegun::new(&path);
-            let file = safety::make_own(&path, task.state_dir, task.allow_write)?;
-            Ok(Some(Log { out: BufWriter::with_capacity(1 << 16, file), path: unbegun, failed: None }))
+            let open = if o.per_job_logs { safety::make_own } else { safety::append_own };
+            let file = open(&path, task.state_dir, task.allow_write)?;
+            let out = BufWriter::with_capacity(1 << 16, file);
+            Ok(Some(Log { out, text: String::new(), path: unbegun, failed: None }))
         };
         // As in fio: the less of the two, also if it is 0.
         let shorter =

@@ -1,5 +1,7 @@
 //! What happens to a worker between passes over its files, and at the end.
 
+use pagelab_fiojob::Caps;
+
 use super::drive::{Drive, End};
 use super::events::{flush_failure, thread_usage};
 use crate::clock::monotonic_ns;
@@ -9,6 +11,7 @@ use crate::fault::Fault;
 use crate::histogram::Latencies;
 use crate::offsets::PassLimit;
 use crate::report::{Failure, Moments, Window, WorkerReport};
+use crate::safety::Ownership;
 use crate::verify::walk::Checked;
 
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
@@ -37,7 +40,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             // As in fio: trims before writes are as many again.
             Some(n) => n.saturating_mul(loops).saturating_mul(1 + u64::from(trims_before_writes)).saturating_sub(done),
         };
-        (operations > 0).then_some(PassLimit { bytes, operations })
+        let repeats = self.passes > 0 && self.repeats_order;
+        (operations > 0).then_some(PassLimit { bytes, operations, repeats })
     }
 
     /// Whether less than `each` bytes were done and the rest is at least a block, as fio asks after the last loop.
@@ -85,6 +89,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let how = self.next_start();
         // A pass that did nothing will do nothing next time, either.
         let limit = self.limit().filter(|_| covered > 0);
+        self.note_unlink(covered, limit.is_some());
         // As in fio: what was flushed just now is not flushed once more by end_fsync.
         if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again {
             self.final_flush()?;
@@ -97,6 +102,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             self.unflushed = self.flush_every;
         }
         self.source.begin_pass(limit);
+        self.files.begin_pass();
         if S::VERIFIED {
             self.begin_verified();
         }
@@ -107,6 +113,38 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Whether `unlink_each_loop` leaves nothing. As in fio 3.33 a pass that did not come to the end of its files leaves them open: the
+    /// next one removes their names and goes on in files that nobody finds any more. Loops that have nothing left to do remove them, too.
+    fn note_unlink(&mut self, covered: u64, goes_on: bool) {
+        if !self.options.unlink_each_loop || self.next_start() == StartOver::Rewind {
+            return;
+        }
+        let [read, write] = self.task.plan.course.block_bytes;
+        let block = u64::from(read.max(write).max(1));
+        let whole_blocks = |file: &crate::plan::FilePlan| file.span.region_bytes - file.span.region_bytes % block;
+        let whole: u64 = self.task.plan.files.iter().map(whole_blocks).sum();
+        if goes_on {
+            self.unlinks_at_end = covered < whole;
+        } else {
+            self.unlinks_at_end |= self.passes < self.options.loops;
+        }
+    }
+
+    /// Removes the files that [`Drive::note_unlink`] found to be left to nobody; those of others stay.
+    pub(super) fn unlink_at_end(&mut self) {
+        if !self.unlinks_at_end {
+            return;
+        }
+        let ownership = Ownership::new(self.task.state_dir);
+        for path in self.task.plan.files.iter().filter_map(|file| file.path.as_deref()) {
+            if let Err(error) = ownership.remove(path) {
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                let message = format!("unlink_each_loop=1: removing {}: {error}", path.display());
+                self.failure.get_or_insert(Failure { errno, message });
+            }
+        }
     }
 
     pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
@@ -127,16 +165,20 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(())
     }
 
-    /// `end_fsync` and `fsync_on_close`.
+    /// `end_fsync` and `fsync_on_close`: each file of the job, also those that the pass has closed, unless it was flushed after its
+    /// last write.
     pub(super) fn final_flush(&mut self) -> Result<(), Failure> {
-        if (self.options.end_fsync || self.options.fsync_on_close) && self.options.rw.0.writes() {
-            if let Some(log) = &mut self.iolog {
-                log.flush_all();
-            }
-            self.engine.flush(false).map_err(flush_failure)?;
-            for engine in self.files.others() {
-                engine.flush(false).map_err(flush_failure)?;
-            }
+        let wanted = self.options.end_fsync || self.options.fsync_on_close;
+        if !wanted || !self.options.rw.0.writes() {
+            return Ok(());
+        }
+        if let Some(log) = &mut self.iolog {
+            log.flush_all();
+        }
+        self.files.flush_open(&mut self.engine).map_err(flush_failure)?;
+        // What cannot be flushed need not be opened for it.
+        if E::CAPS.contains(Caps::FSYNC) {
+            self.files.flush_closed(self.task)?;
         }
         Ok(())
     }

@@ -148,7 +148,12 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let begun = self.clock.ticks();
         self.verifying_since = Some(begun);
-        if let Err(failure) = self.flush_all().and_then(|()| self.start_over(StartOver::Reread)) {
+        if let Err(failure) = self
+            .files
+            .flush_open(&mut self.engine)
+            .map_err(super::events::flush_failure)
+            .and_then(|()| self.start_over(StartOver::Reread))
+        {
             return End::Failed(failure);
         }
         // Reads are no writes to flush after; the count goes on with the next pass of writes.
@@ -190,12 +195,6 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     fn operations_read(&self) -> u64 {
         let [read, ..] = &self.sides;
         read.operations
-    }
-
-    /// Makes writes durable in all open files.
-    fn flush_all(&mut self) -> Result<(), Failure> {
-        self.engine.flush(false).map_err(super::events::flush_failure)?;
-        self.files.others().try_for_each(|engine| engine.flush(false)).map_err(super::events::flush_failure)
     }
 
     /// The end of the work: the failure that mismatches are, and the state of writes that ended early.

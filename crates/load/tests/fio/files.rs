@@ -94,6 +94,8 @@ fn what_is_left_on_disk() {
     };
     for jobs in [
         &["--rw=write --size=64k --filename=f", "--rw=write --size=32k --filename=f --file_append=1"][..],
+        &["--rw=write --filesize=64k --size=64k --filename=f --file_append=1"],
+        &["--rw=write --size=32k --filename=f", "--rw=write --filesize=64k --size=64k --filename=f --file_append=1"],
         &["--rw=write --size=64k --nrfiles=3 --create_only=1"],
         &["--rw=read --size=64k --nrfiles=3 --create_only=1"],
         &["--rw=write --size=64k --unlink=1 --nrfiles=3"],
@@ -107,6 +109,59 @@ fn what_is_left_on_disk() {
             run(&mut pagelab(), places[1].path(), job);
         }
         same_files(&jobs.join("; "), &places, false);
+    }
+}
+
+/// `unlink_each_loop`: a pass that comes to the end of its files leaves them closed, and the next one makes them anew. Of one that does
+/// not, fio keeps files open whose names the next pass removes.
+#[test]
+fn what_loops_that_unlink_leave() {
+    for words in [
+        "--size=64k",
+        "--size=64k --loops=2",
+        "--size=64k --filesize=256k",
+        "--size=64k --filesize=256k --loops=2",
+        "--size=64k --filesize=256k --loops=2 --rw=write:3",
+        "--size=64k --filesize=128k --loops=3",
+        "--size=64k --filesize=100k --nrfiles=2 --loops=2",
+        "--size=64k --filesize=32k --nrfiles=2 --loops=2",
+        "--size=64k --io_size=100k",
+        "--size=64k --io_size=100k --loops=2",
+        "--size=64k --io_size=32k --loops=2",
+        "--size=64k --number_ios=3",
+        "--size=64k --number_ios=3 --loops=2",
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let job = ["--name=j", "--rw=write", "--bs=4k", "--unlink_each_loop=1"];
+            let output = program.current_dir(place.path()).args(job).args(words.split(' ')).output().expect("runs");
+            assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        same_files(words, &places, false);
+    }
+}
+
+/// A size below one block is rounded to nothing: such a file is made and stays empty.
+#[test]
+fn drawn_sizes_may_be_none() {
+    for engine in ["psync", "libaio"] {
+        for mut program in [fio_program(), pagelab()] {
+            let place = tempfile::tempdir().expect("tempdir");
+            let output = program
+                .current_dir(place.path())
+                .args(["--name=j", "--rw=write", "--bs=4k", "--filesize=1k-8k", "--nrfiles=30", "--size=1m"])
+                .arg(format!("--ioengine={engine}"))
+                .output()
+                .expect("runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let lengths: Vec<u64> = std::fs::read_dir(place.path())
+                .expect("directory")
+                .map(|entry| entry.expect("entry").metadata().expect("metadata").len())
+                .collect();
+            assert_eq!(lengths.len(), 30, "{engine}");
+            assert!(lengths.iter().all(|length| [0, 4096].contains(length)), "{engine}: {lengths:?}");
+            assert!(lengths.contains(&0) && lengths.contains(&4096), "{engine}: {lengths:?}");
+        }
     }
 }
 

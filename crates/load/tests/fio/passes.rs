@@ -18,7 +18,7 @@ impl Traced {
             .arg(&log)
             .arg(program.get_program())
             .args(program.get_args())
-            .args(["--name=j", "--filename=data", "--output-format=json"])
+            .args(["--name=j", "--output-format=json"])
             .args(job.split_whitespace())
             .output()
             .expect("strace is installed (apt-get install strace); `make test` does it");
@@ -51,8 +51,78 @@ fn both(job: &str) -> [Traced; 2] {
         let layout = "--name=j --filename=data --rw=write --bs=64k --size=1m";
         let made = crate::common::pagelab().current_dir(place.path()).args(layout.split(' ')).output().expect("runs");
         assert!(made.status.success());
-        Traced::run(program, place.path(), job)
+        Traced::run(program, place.path(), &format!("--filename=data {job}"))
     })
+}
+
+/// How often both programs call fsync(2), fdatasync(2) and msync(2) for a job that finds no file; fio first.
+fn flushes(job: &str) -> [usize; 2] {
+    [fio_program(), crate::common::pagelab()].map(|program| {
+        let place = tempfile::tempdir().expect("tempdir");
+        let traced = Traced::run(program, place.path(), job);
+        // `fsync(` is not in `fdatasync(`.
+        ["fsync(", "fdatasync(", "msync("].iter().map(|call| traced.count(call)).sum()
+    })
+}
+
+/// Files that a pass closes, because nothing more is to be done in them or because only some may be open, are flushed as those that
+/// stay open.
+#[test]
+fn closed_files_are_flushed_at_the_end_of_a_pass() {
+    for (job, expected) in [
+        ("--nrfiles=3 --end_fsync=1", 3),
+        ("--nrfiles=4 --end_fsync=1", 4),
+        ("--filename=a:b:c --end_fsync=1", 3),
+        ("--nrfiles=4 --openfiles=1 --end_fsync=1", 4),
+        ("--nrfiles=4 --openfiles=1 --end_fsync=1 --number_ios=5", 4),
+        ("--nrfiles=3 --loops=2 --end_fsync=1", 6),
+        ("--nrfiles=3 --ioengine=libaio --iodepth=4 --end_fsync=1", 3),
+        ("--nrfiles=4 --openfiles=1 --ioengine=libaio --iodepth=4 --end_fsync=1", 4),
+        ("--nrfiles=3 --ioengine=mmap --create_fsync=0 --end_fsync=1", 3),
+        ("--nrfiles=3 --end_fsync=1 --verify=crc32c --verify_state_save=0", 3),
+    ] {
+        assert_eq!(flushes(&format!("--rw=write --bs=4k --size=64k {job}")), [expected; 2], "{job}");
+    }
+    // fio flushes with io_uring by an operation of the ring, and with these others once more in files that it opens for it.
+    for (job, expected) in [
+        ("--nrfiles=3 --ioengine=io_uring --iodepth=4 --end_fsync=1", 3),
+        ("--nrfiles=3 --fsync_on_close=1", 3),
+        ("--nrfiles=3 --fsync_on_close=1 --end_fsync=1", 3),
+        ("--nrfiles=4 --openfiles=1 --fsync_on_close=1", 4),
+        ("--nrfiles=3 --fsync_on_close=1 --loops=2", 6),
+    ] {
+        let [_, ours] = flushes(&format!("--rw=write --bs=4k --size=64k {job}"));
+        assert_eq!(ours, expected, "{job}");
+    }
+}
+
+/// What is verified comes from the medium; fio reads it from the page cache.
+#[test]
+fn verified_files_are_flushed_once() {
+    for (job, expected) in [
+        ("--nrfiles=5", 5),
+        ("--nrfiles=3 --openfiles=1", 3),
+        ("--nrfiles=3 --loops=2", 6),
+        ("--nrfiles=2 --end_fsync=1 --fsync_on_close=1", 2),
+        ("--end_fsync=1", 1),
+    ] {
+        let [_, ours] = flushes(&format!("--rw=write --bs=4k --size=64k --verify=crc32c {job}"));
+        assert_eq!(ours, expected, "{job}");
+    }
+}
+
+/// A file that is made longer before the start is on the medium then.
+#[test]
+fn files_are_flushed_after_their_layout() {
+    for (job, expected) in [
+        ("--rw=write --ioengine=mmap --bs=4k --size=64k", 1),
+        ("--rw=write --ioengine=mmap --bs=4k --size=64k --create_fsync=0", 0),
+        ("--rw=write --bs=4k --size=64k", 0),
+        ("--rw=read --bs=4k --size=64k", 1),
+        ("--rw=write --bs=4k --size=64k --filename=f --name=k --stonewall --rw=read --bs=4k --size=1m --filename=f", 1),
+    ] {
+        assert_eq!(flushes(job), [expected; 2], "{job}");
+    }
 }
 
 #[test]

@@ -150,6 +150,82 @@ fn commands_run_before_and_after() {
     assert_eq!(document(&output)["jobs"][0]["write"]["total_ios"], 0);
 }
 
+/// `bs_is_seq_rand`: the one size is that of sequential blocks, the other that of random ones, whichever direction they have.
+#[test]
+fn buffers_hold_the_longer_of_sequential_and_random_blocks() {
+    for words in [
+        "--name=j --rw=write --bs=8k,1k --bs_is_seq_rand=1 --size=64k",
+        "--name=j --rw=write --bs=1k,8k --bs_is_seq_rand=1 --size=64k",
+        "--name=j --rw=randwrite --norandommap --bs=1k,8k --bs_is_seq_rand=1 --size=64k",
+    ] {
+        same(words);
+    }
+    // With a map of the blocks that came fio ends before the size.
+    for (words, direction, operations) in [
+        ("--rw=randread --bs=1k,4k", "read", 16),
+        ("--rw=randwrite --bs=16k,4k --ioengine=psync", "write", 16),
+        ("--rw=randwrite --bs=1k,4k --ioengine=libaio --iodepth=4", "write", 16),
+    ] {
+        let place = tempfile::tempdir().expect("tempdir");
+        let (job, _) = run("pagelab", place.path(), &format!("--name=j --bs_is_seq_rand=1 --size=64k {words}"));
+        let (done, bytes) = (job[direction]["total_ios"].as_u64(), job[direction]["io_bytes"].as_u64());
+        assert_eq!((done, bytes), (Some(operations), Some(65536)), "{words}");
+    }
+}
+
+/// `per_job_logs=0`: workers of one job, and jobs one after the other, write into one log, and each line is whole.
+#[test]
+fn workers_share_a_log() {
+    for (words, lines) in [
+        ("--name=j --rw=write --bs=4k --size=64k --numjobs=2", 32),
+        ("--rw=write --bs=4k --size=64k --name=j --name=k --stonewall", 32),
+        // More lines than a buffer holds.
+        ("--name=j --ioengine=null --rw=write --bs=4k --size=64m --numjobs=3 --thread", 3 * 16384),
+    ] {
+        for program in ["fio", "pagelab"] {
+            let place = tempfile::tempdir().expect("tempdir");
+            run(program, place.path(), &format!("--per_job_logs=0 --write_bw_log=lg --write_lat_log=lg {words}"));
+            let names: Vec<String> = files(place.path()).into_keys().filter(|name| name.starts_with("lg")).collect();
+            assert_eq!(names, ["lg_bw.log", "lg_clat.log", "lg_lat.log", "lg_slat.log"], "{program} {words}");
+            for name in ["lg_bw.log", "lg_clat.log"] {
+                let log = log(place.path(), name);
+                assert_eq!(log.len(), lines, "{program} {words}: {name}");
+                assert!(log.iter().all(|(_, _, direction)| *direction == 1), "{program} {words}: {name}");
+            }
+        }
+    }
+}
+
+/// What another run left in a shared log goes; what another program left stays.
+#[test]
+fn shared_logs_begin_empty() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let words = "--name=j --rw=write --bs=4k --size=64k --numjobs=2 --per_job_logs=0 --write_bw_log=lg";
+    for _ in 0..2 {
+        run("pagelab", place.path(), words);
+        assert_eq!(log(place.path(), "lg_bw.log").len(), 32);
+    }
+    std::fs::remove_file(place.path().join("lg_bw.log")).expect("there");
+    std::fs::write(place.path().join("lg_bw.log"), "precious").expect("writes");
+    let output = pagelab().current_dir(place.path()).args(words.split(' ')).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(place.path().join("lg_bw.log")).expect("there"), "precious");
+}
+
+/// A latency that is not measured has no log.
+#[test]
+fn latencies_that_are_switched_off_have_no_log() {
+    for off in ["", "--disable_lat=1", "--disable_clat=1", "--disable_slat=1"] {
+        let words = format!("--name=j --rw=write --bs=4k --size=64k --write_lat_log=lg {off}");
+        let names = ["fio", "pagelab"].map(|program| {
+            let place = tempfile::tempdir().expect("tempdir");
+            run(program, place.path(), &words);
+            files(place.path()).into_keys().collect::<Vec<_>>()
+        });
+        assert_eq!(names[1], names[0], "{off}");
+    }
+}
+
 /// Calls of a kind, as strace counts them.
 fn calls(program: &str, call: &str, words: &str) -> Vec<String> {
     let place = tempfile::tempdir().expect("tempdir");

@@ -185,3 +185,28 @@ fn seeds_repeat() {
     assert_ne!(order("--randseed=7"), order("--randseed=8"));
     assert_ne!(order("--randrepeat=0"), order("--randrepeat=0"));
 }
+
+/// Further loops go the way of the first, as fio's do; where a loop has no end, or each run has a seed of its own, chance goes on.
+#[test]
+fn loops_repeat_their_order() {
+    for (job, repeated) in [
+        ("--rw=randwrite --loops=3", true),
+        ("--rw=randwrite --io_size=192k", true),
+        ("--rw=randread --loops=3", true),
+        ("--rw=randrw --loops=3", true),
+        ("--rw=randwrite --loops=3 --nrfiles=4 --file_service_type=random", true),
+        ("--rw=randwrite --loops=3 --verify=crc32c --do_verify=0", true),
+        ("--rw=randwrite --loops=3 --random_generator=lfsr", true),
+        ("--rw=randwrite --loops=3 --norandommap", false),
+        ("--rw=randwrite --loops=3 --random_distribution=zipf:1.1", false),
+        ("--rw=randwrite --loops=3 --randrepeat=0", false),
+        ("--rw=randwrite --loops=3 --randseed=7", false),
+    ] {
+        let (of_both, _) = logs(&format!("--bs=4k --size=64k {job}"));
+        for (log, program) in of_both.iter().zip(["fio", "pagelab"]) {
+            assert_eq!(log.len(), 48, "{program} {job}");
+            let repeats = log.chunks(16).all(|pass| pass == &log[..16]);
+            assert_eq!(repeats, repeated, "{program} {job}: {log:?}");
+        }
+    }
+}
