@@ -14,7 +14,7 @@ pub struct SizeRange {
     pub high_bytes: u64,
 }
 
-/// Reads `low-high` or a single size.
+/// Reads `low-high` or a single size. As in fio what stands behind both is passed over: `512:1k:25` is `512-1k`.
 ///
 /// # Errors
 /// The reason in words.
@@ -22,9 +22,6 @@ pub fn size_range(text: &str, context: ParseContext) -> Result<SizeRange, String
     let mut parts = units::parts(text, &['-', ':']);
     let low = parts.next().unwrap_or(text);
     let high = parts.next().unwrap_or(low);
-    if let Some(third) = parts.next() {
-        return Err(format!("'{third}' is a third size; a range has two"));
-    }
     let (low, high) = (units::size(low, context)?, units::size(high, context)?);
     // fio swaps a range that is written the wrong way round.
     Ok(SizeRange { low_bytes: low.min(high), high_bytes: low.max(high) })
