@@ -128,7 +128,9 @@ class Container:
     def __init__(self, work, programs, seconds):
         names = " ".join(f"/mnt/{program.name} {seconds} &" for program in programs)
         copies = " ".join(str(program) for program in programs)
-        script = f"mount -t tmpfs none /mnt && cp --sparse=always {copies} /mnt/ && exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs sh -c '{names} wait'"
+        # What is the host's is out of sight: an opening of it is one outside of the container's root.
+        hidden = work / "bait"
+        script = f"mount -t tmpfs none {hidden} && mount -t tmpfs none /mnt && cp --sparse=always {copies} /mnt/ && exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs sh -c '{names} wait'"
         self.process = subprocess.Popen(["unshare", "-m", "-p", "-f", "--mount-proc", "bash", "-c", script], cwd=work)
         time.sleep(1.5)
 

@@ -213,7 +213,8 @@ def perf_top(w, command):
     words = ["perf", "report", "-i", data, "--stdio", "-s", "sym", "-F", "overhead,sym"]
     text = subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
     rows = re.findall(r"^\s*([0-9.]+)%\s+\[.\]\s+(.*?)\s*$", text, re.M)
-    return rows[0][1] if rows else None
+    # With -F rows come in no order.
+    return max(rows, key=lambda row: float(row[0]))[1] if rows else None
 
 
 def main():

@@ -13,8 +13,8 @@ use arrow::array::Array as _;
 use common::{PER_INTERVAL, intervals, lost, push_interval};
 use pagelab_recording::attribution::attributed_faults;
 use pagelab_recording::tables::LossRow;
-use pagelab_vocab::streams::counted_as;
 use pagelab_recording::{Error, Manifest, Recording, RecordingWriter, SpoolOptions, WriterOptions, check};
+use pagelab_vocab::streams::counted_as;
 
 const INTERVALS: i64 = 60;
 

@@ -20,8 +20,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::sync::mpsc::RecvTimeoutError;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use landlock::{
@@ -234,14 +234,17 @@ pub fn within<T: Send + 'static>(
         // Nobody listens any more when a limit was reached.
         let _ = done.send(work());
     });
-    let thread = thread.map_err(|error| ProcessError::Failed(format!("cannot start the thread of the query: {error}")))?;
+    let thread =
+        thread.map_err(|error| ProcessError::Failed(format!("cannot start the thread of the query: {error}")))?;
     loop {
         let left = limits.time.saturating_sub(began.elapsed());
         match answer.recv_timeout(left.min(LOOK_EVERY)) {
             Ok(answer) => return Ok(answer),
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => return Err(ProcessError::Failed("the thread of the query ended without an answer".to_owned())),
+                Ok(()) => {
+                    return Err(ProcessError::Failed("the thread of the query ended without an answer".to_owned()));
+                }
             },
             Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ProcessError::Late { limit: limits.time }),
             Err(RecvTimeoutError::Timeout) => {}

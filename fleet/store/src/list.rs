@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures::StreamExt as _;
 use object_store::{ObjectMeta, ObjectStoreExt as _};

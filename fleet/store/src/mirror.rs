@@ -291,7 +291,8 @@ async fn copy(place: &Place, name: &str, path: &Path) -> Result<u64> {
         let got = place.store().get(&object).await?;
         let whole = got.meta.size;
         let local = |error: std::io::Error| object_store::Error::Generic { store: "file", source: Box::new(error) };
-        let mut file = tokio::fs::File::from_std(anew(&folder, &temporary).map_err(std::io::Error::other).map_err(local)?);
+        let mut file =
+            tokio::fs::File::from_std(anew(&folder, &temporary).map_err(std::io::Error::other).map_err(local)?);
         let mut stream = got.into_stream();
         let mut bytes = 0;
         while let Some(chunk) = stream.try_next().await? {

@@ -265,9 +265,8 @@ fn asked_in_sql(args: &SqlArgs) -> Result<u8, Failure> {
     let tables = listed(&FleetFolder::open(&args.fleet)?, args.from, args.to)?;
     let (format, options) = (args.result.format()?, args.result.limits());
     let sql = args.sql.clone();
-    args.result.written_within(move |out| {
-        query_listed(&tables, &sql, format, out, &options).map(drop).map_err(Failure::input)
-    })
+    args.result
+        .written_within(move |out| query_listed(&tables, &sql, format, out, &options).map(drop).map_err(Failure::input))
 }
 
 /// The tables of a fleet as the query engine takes them: with the columns that they are declared with.
