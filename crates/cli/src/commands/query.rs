@@ -118,13 +118,18 @@ impl ResultArgs {
         let out = self.output.as_deref().map(OutputFile::open).transpose()?;
         let copy = out.as_ref().map(|file| file.as_fd().try_clone_to_owned().map(File::from));
         let copy = copy.transpose().map_err(Failure::host)?;
+        let path = self.output.clone();
+        let cannot = move |error: io::Error| match path {
+            Some(path) => Failure::host(anyhow::anyhow!("cannot write {}: {error}", path.display())),
+            None => Failure::host(error),
+        };
         let answered = within(self.process_limits(), move || {
             let mut to: Box<dyn Write + Send> = match copy {
                 Some(file) => Box::new(BufWriter::new(file)),
                 None => print::data(),
             };
             ask(&mut to)?;
-            to.flush().map_err(Failure::host)
+            to.flush().map_err(cannot)
         });
         // A file that was begun goes with `out`.
         answered.map_err(|error| self.beyond(&error))??;
@@ -133,7 +138,8 @@ impl ResultArgs {
     }
 
     fn process_limits(&self) -> ProcessLimits {
-        ProcessLimits { time: self.timeout, resident_bytes: self.limits().memory_bytes as u64 + UNCOUNTED_BYTES }
+        let counted_bytes = self.limits().memory_bytes as u64;
+        ProcessLimits { time: self.timeout, resident_bytes: counted_bytes.saturating_add(UNCOUNTED_BYTES) }
     }
 
     /// What to do about a query that was ended at a limit.
@@ -148,7 +154,7 @@ impl ResultArgs {
                 "found {} MiB in use, needed at most {}; ask for fewer columns or shorter text, or allow more: --memory {}M",
                 found_bytes >> 20,
                 limit_bytes >> 20,
-                (self.limits().memory_bytes >> 20) * 4
+                (self.limits().memory_bytes >> 20).saturating_mul(4)
             ),
             other => return Failure::host(anyhow::anyhow!("{other}")),
         };
