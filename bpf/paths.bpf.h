@@ -472,7 +472,7 @@ static __always_inline bool attempt_to_name(struct naming *naming)
 static __always_inline bool try_to_name(struct naming *naming)
 {
 	return attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming) ||
-	       attempt_to_name(naming) || attempt_to_name(naming);
+	       attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming) || attempt_to_name(naming);
 }
 
 /* Global, so that it is verified once and not in every program; it takes the file's address as a number for that. */
