@@ -233,10 +233,22 @@ def normal(name):
     return name.removesuffix("::<>")
 
 
+def symbols(recording):
+    """Share of samples by symbol, in percent: what was inlined counts for the function around it, as perf report has it."""
+    total = collections.Counter()
+    for frames, weight in recording.stacks():
+        while len(frames) > 1 and frames[-1].endswith("_[i]"):
+            frames.pop()
+        total[frames[-1]] += weight
+    return {name: 100 * weight / sum(total.values()) for name, weight in total.most_common()}
+
+
 def perf_top(w, command):
     data = w / "perf.data"
-    subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-o", data, "--", *command], check=True, capture_output=True)
-    words = ["perf", "report", "-i", data, "--stdio", "-s", "sym", "-F", "overhead,sym"]
+    # Not from perf's cache: programs that differ in names alone have one build id.
+    perf = ["perf", "--buildid-dir", w / "cache"]
+    subprocess.run([*perf, "record", "-q", "-e", "cpu-clock", "-F", "997", "-o", data, "--", *command], check=True, capture_output=True)
+    words = [*perf, "report", "-i", data, "--stdio", "-s", "sym", "-F", "overhead,sym"]
     text = subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
     rows = re.findall(r"^\s*([0-9.]+)%\s+\[.\]\s+(.*?)\s*$", text, re.M)
     # With -F rows come in no order.
@@ -244,17 +256,21 @@ def perf_top(w, command):
 
 
 # Calls that are made or not as threads happen to meet, that are as many as there is time, or do not return.
-NOT_COUNTED = {"futex", "clock_gettime", "clock_gettime64", "exit", "exit_group"}
+NOT_COUNTED = {"futex", "clock_gettime", "clock_gettime64", "getrusage", "exit", "exit_group"}
 
 
 def calls_differ(case, command):
     """Calls that pagelab and `strace -f -c` count differently: name, (calls, errors) of pagelab, of strace."""
     words = ["setarch", "-R", *command, "0.1"]
     recording = case.record(*words, name="calls", observe="tasks,syscalls")
-    ours = {group["name"]: (group["calls"], group["errors"]) for group in recording.show("syscalls", "--limit", "1000")["groups"]}
+    ours = {group["name"]: (group["calls"], group["errors"]) for group in recording.show("syscalls")["groups"]}
     case.run("strace", "-f", "-c", "-U", "calls,errors,name", "-o", "calls.txt", *words)
-    rows = (line.split() for line in (case.work / "calls.txt").read_text().splitlines())
-    theirs = {row[-1]: (int(row[0]), int(row[1]) if len(row) == 3 else 0) for row in rows if row and row[0].isdigit() and row[-1] != "total"}
+    theirs = {}
+    # A table for each personality. The exec that starts the target comes before the recording, and strace has it, too.
+    for row in [["-1", "execve"]] + [line.split() for line in (case.work / "calls.txt").read_text().splitlines()]:
+        if row and row[0].lstrip("-").isdigit() and row[-1] != "total":
+            calls, errors = theirs.get(row[-1], (0, 0))
+            theirs[row[-1]] = (calls + int(row[0]), errors + (int(row[1]) if len(row) == 3 else 0))
     names = sorted((ours.keys() | theirs.keys()) - NOT_COUNTED)
     return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
 
@@ -265,7 +281,7 @@ def faults(case, command):
     recording = case.record(*words, name="faults", observe="tasks,faults")
     # perf execs the program in a child of its own; address spaces of before that exec do not count.
     tree, before = set(), set()
-    for row in recording.sql("select op, task_id, parent_task_id, mm_id from tasks order by time_ns, op"):
+    for row in recording.sql("select op, task_id, parent_task_id, mm_id from tasks order by ts"):
         is_first = row["op"] == "exec" and row["task_id"] != 1 and not tree
         if is_first or (row["op"] == "fork" and row["parent_task_id"] in tree):
             tree.add(row["task_id"])
@@ -299,7 +315,7 @@ def main():
         try:
             command = make(work)
             case = world.Case(arguments.pagelab.resolve(), HERE / "odd", work)
-            leaves = case.record(*command, seconds, observe="tasks,maps,cpu").leaves()
+            leaves = symbols(case.record(*command, seconds, observe="tasks,maps,cpu"))
             ours = next(iter(leaves), None)
             whole = work / "whole"
             theirs = perf_top(work, [str(whole) if whole.exists() else command[0], str(seconds)])
