@@ -106,6 +106,7 @@ pub const MMAP: EngineDef = EngineDef {
         .with(Caps::DIRECT)
         .with(Caps::SYNC_OPEN)
         .with(Caps::FSYNC)
+        .with(Caps::RANGE_SYNC)
         .with(Caps::SYNCHRONOUS)
         .with(Caps::BUFFERS)
         .with(Caps::TOUCHES_MEMORY)

@@ -282,7 +282,7 @@ fn make(
         prepared.stopped |= !fill(target, &job.options, there, fd.into(), stop).map_err(|error| {
             LoadError::system(format!("job '{}': filling {}", job.name, target.path.display()), error)
         })?;
-    } else if target.needs_length && job.options.create_fsync {
+    } else if target.flushed {
         // Where a file that is filled is flushed: writing its metadata back does not run into the measured window, either.
         rustix::fs::fdatasync(&fd).map_err(|error| failed("flushing", error))?;
     }
@@ -366,7 +366,7 @@ fn fill(
         file.write_all(block.get(..len).unwrap_or(&[]))?;
         at += len as u64;
     }
-    if options.create_fsync {
+    if target.flushed {
         file.sync_data()?;
     }
     Ok(true)

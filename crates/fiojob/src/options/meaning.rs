@@ -63,9 +63,9 @@ impl JobOptions {
         Some(Stride { size_bytes, range_bytes, skip_bytes: self.zoneskip.0 })
     }
 
-    /// Whether contents are verified.
+    /// Whether contents are verified. As in fio trims leave none: a job that only trims verifies nothing.
     pub fn verifies(&self) -> bool {
-        self.verify.0 != VerifyMethod::None
+        self.verify.0 != VerifyMethod::None && (self.rw.0.reads() || self.rw.0.writes())
     }
 
     /// Whether the job changes the files that it names: `verify_only` only reads them.

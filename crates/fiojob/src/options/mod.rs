@@ -83,7 +83,7 @@ options! {
     /// Make files one job after the other. pagelab always does; 0 gets a warning.
     create_serialize: bool { Files, FILES, fio, default "1" }
 
-    /// fdatasync a file that was laid out, so that its pages are not written back while jobs run.
+    /// fdatasync a file that this job lays out, so that its pages are not written back while jobs run.
     create_fsync: bool { Files, FILES, fio, default "1" }
 
     /// Make the files ready and do nothing else.
@@ -217,7 +217,7 @@ options! {
     /// How much to transfer, if that is not once the region: less ends a pass early, more starts passes over.
     io_size: Option<Extent> { Amount, NONE, fio, default "", alias "io_limit" }
 
-    /// Where the region starts in the file, in bytes or percent of the file.
+    /// Where the region starts in the file, in bytes or percent of the file; of a file that does not exist yet percentages are 0.
     offset: Option<Extent> { Amount, FILES, fio, default "", alias "fileoffset" }
 
     /// Shift each worker's region by this much more than the worker's before it, in bytes or percent of the file.
@@ -500,7 +500,7 @@ options! {
     /// fsync at the end of each pass that wrote.
     end_fsync: bool { Sync, FSYNC, fio, default "0" }
 
-    /// fsync a file that was written before it is closed.
+    /// fsync a file that was written before it is closed, and all files at the end of each pass.
     fsync_on_close: bool { Sync, FSYNC, fio, default "0" }
 
     /// Verify what was written, with a checksum in a header in front of each block that fio 3.33 understands, too.
@@ -712,7 +712,7 @@ options! {
     /// Time one operation in this many; 1 times all. Counts of operations stay exact.
     latency_sample: u64 { Reporting, NONE, pagelab, default "1" }
 
-    /// Time no operation at all: no latencies, the clock is read once in 256 operations.
+    /// Time no operation at all: no latencies, logs of samples stay empty, the clock is read once in 256 operations.
     gtod_reduce: bool { Reporting, NONE, fio, default "0" }
 }
 

@@ -260,9 +260,6 @@ impl Checker<'_> {
             let able: Vec<&str> = able.map(|engine| engine.name).collect();
             format!("ioengine={engine} does not trim; {} do", able.join(", "))
         })?;
-        self.require(pattern.writes() || !o.verifies(), "verify", || {
-            "trims leave nothing that could be verified: leave out verify, or use rw=trimwrite".to_owned()
-        })?;
         let cannot = [
             (o.fill_device, "fill_device", "writes until nothing fits, and trims make room"),
             (o.bs_is_seq_rand, "bs_is_seq_rand", "has sizes of reads and writes only"),
@@ -359,15 +356,14 @@ impl Checker<'_> {
 
     fn logs(&self) -> Result<(), JobError> {
         let o = self.options;
-        let untimed = o.gtod_reduce || o.latency_sample > 1 || (o.disable_lat && o.disable_clat);
+        let untimed = o.latency_sample > 1 || (!o.gtod_reduce && o.disable_lat && o.disable_clat);
         let coarseness = o.log_hist_coarseness;
         self.require(coarseness <= 6, "log_hist_coarseness", || {
             format!("log_hist_coarseness={coarseness}, at most 6")
         })?;
         let option = if o.write_lat_log == LogName::None { "write_bw_log" } else { "write_lat_log" };
         self.require(!(o.logs_samples() && untimed), option, || {
-            "logs need every operation timed: leave out gtod_reduce, latency_sample and disable_clat with disable_lat"
-                .to_owned()
+            "logs need every operation timed: leave out latency_sample and disable_clat with disable_lat".to_owned()
         })
     }
 
@@ -472,6 +468,9 @@ impl Checker<'_> {
                 "create_serialize",
                 "=0 has no effect: files are made one after the other, before the first job starts".to_owned(),
             );
+        }
+        if o.gtod_reduce && o.logs_samples() {
+            warn("gtod_reduce", "=1 times no operation: the logs of samples stay empty, as in fio".to_owned());
         }
         if o.softrandommap {
             let words = " has nothing to do: no map of blocks is kept that memory could be too small for";

@@ -9,6 +9,9 @@ use crate::words::{MapLifetime, MapShare};
 /// What contradicts `verify` in a job: the option that tips it over, and the words.
 pub(super) fn conflict(o: &JobOptions, caps: Caps) -> Option<(&'static str, String)> {
     if !o.verifies() {
+        if o.verify.0 != VerifyMethod::None {
+            return None;
+        }
         let alone = [("verify_only", o.verify_only), ("verify_state_load", o.verify_state_load)];
         let (option, _) = alone.into_iter().find(|(_, given)| *given)?;
         return Some((option, format!("{option}=1 needs verify=: it says how to verify")));
@@ -66,14 +69,23 @@ fn conflict_of_layout(o: &JobOptions) -> Option<(&'static str, String)> {
 
 /// The part that the order and the lengths of operations leave to be verified.
 fn conflict_of_course(o: &JobOptions, caps: Caps) -> Option<(&'static str, String)> {
-    let percent = |percent: Option<Percent>| percent.is_some_and(|percent| percent.0 > 0);
     let files = caps.contains(Caps::FILES);
     [
-        (o.verify_only && o.time_based, "time_based", "verify_only goes once over what was written: leave out time_based"),
-        (o.verify_state_load && o.changes_files(), "verify_state_load", "a state is loaded to verify what was written before: add verify_only=1, or read"),
-        (o.only_verifies() && !files, "verify", "the engine's memory is empty at the start: there is nothing to verify without writing"),
-        (o.rw.0.is_mixed() && o.is_rated(), "rate", "which way the next operation goes must not depend on time, for the same way is gone again to verify: leave out rate, or verify"),
-        (percent(o.dedupe_percentage), "dedupe_percentage", "verify gives each block contents of its own; leave out dedupe_percentage"),
+        (
+            o.verify_only && o.time_based,
+            "time_based",
+            "verify_only goes once over what was written: leave out time_based",
+        ),
+        (
+            o.verify_state_load && o.changes_files(),
+            "verify_state_load",
+            "a state is loaded to verify what was written before: add verify_only=1, or read",
+        ),
+        (
+            o.only_verifies() && !files,
+            "verify",
+            "the engine's memory is empty at the start: there is nothing to verify without writing",
+        ),
         (o.map_touch.0 > 0, "map_touch", "what is verified is whole blocks; leave out map_touch"),
     ]
     .into_iter()
@@ -96,9 +108,11 @@ fn conflict_of_memory(o: &JobOptions, caps: Caps) -> Option<(&'static str, Strin
 /// What verifying jobs give and that has no effect: (option, words behind its name).
 pub(super) fn without_effect(o: &JobOptions) -> Vec<(&'static str, &'static str)> {
     if !o.verifies() {
-        return Vec::new();
+        let words = " has no effect, as in fio: trims leave nothing that could be verified; rw=trimwrite verifies what it writes";
+        return if o.verify.0 == VerifyMethod::None { Vec::new() } else { vec![("verify", words)] };
     }
-    let compressed = o.buffer_compress_percentage.is_some_and(|percent| percent.0 > 0);
+    let some = |percent: Option<Percent>| percent.is_some_and(|percent| percent.0 > 0);
+    let (compressed, repeated) = (some(o.buffer_compress_percentage), some(o.dedupe_percentage));
     [
         (o.verify_async > 0, "verify_async", " has no effect: each worker verifies what it has read itself"),
         (
@@ -117,6 +131,7 @@ pub(super) fn without_effect(o: &JobOptions) -> Vec<(&'static str, &'static str)
             " has no effect: this method has no header that could be moved",
         ),
         (o.zero_buffers, "zero_buffers", " has no effect: verify decides the contents"),
+        (repeated, "dedupe_percentage", " has no effect: verify gives each block contents of its own"),
         (
             !o.buffer_pattern.0.is_empty() && !compressed,
             "buffer_pattern",
@@ -131,6 +146,22 @@ pub(super) fn without_effect(o: &JobOptions) -> Vec<(&'static str, &'static str)
 
 #[cfg(test)]
 mod tests {
+    /// fio runs such jobs, and so does pagelab.
+    #[test]
+    fn what_verifying_leaves_without_effect_is_said() {
+        for (words, says) in [
+            ("--rw=randtrim --verify=md5 --filename=/dev/loop0", "trims leave nothing"),
+            ("--rw=write --verify=md5 --dedupe_percentage=30", "contents of its own"),
+        ] {
+            let words: Vec<String> = format!("--name=j --size=1m {words}").split(' ').map(str::to_owned).collect();
+            let warnings = crate::parse_args(&words).expect("runs").warnings;
+            assert!(warnings.iter().any(|warning| warning.contains(says)), "{words:?}: {warnings:?}");
+        }
+        let rated: Vec<String> =
+            "--name=j --size=1m --rw=randrw --verify=md5 --rate=1m".split(' ').map(str::to_owned).collect();
+        assert_eq!(crate::parse_args(&rated).expect("runs").warnings, [""; 0]);
+    }
+
     #[test]
     fn what_cannot_be_verified_is_refused() {
         let check = |words: &str| {
@@ -148,7 +179,6 @@ mod tests {
             ("--rw=read --verify=md5 --ioengine=anon", "empty"),
             ("--rw=write --verify=md5 --ioengine=anon --map_touch=1", "map_touch"),
             ("--rw=write --verify=md5 --ioengine=anon --map_lifetime=evict --map_granularity=64k", "loses"),
-            ("--rw=randrw --verify=md5 --rate=1m", "rate"),
             ("--rw=write --verify_only=1", "needs verify="),
             ("--rw=write --verify=md5 --verify_state_load=1", "verify_only=1"),
             ("--rw=write --verify=md5 --verify_only=1 --time_based=1 --runtime=1", "time_based"),

@@ -48,6 +48,16 @@ impl Engine for Mmap {
         self.pieces.sync()
     }
 
+    /// As in fio by the file, whose pages the mapped ones are.
+    fn flush_closing(&mut self) -> Result<(), Fault> {
+        Ok(rustix::fs::fsync(self.file.fd()?)?)
+    }
+
+    /// sync_file_range(2) knows nothing of mapped pages: as in fio all of them are written back.
+    fn flush_range(&mut self, _offset: u64, _bytes: u64, _flags: u32) -> Result<(), Fault> {
+        self.pieces.sync()
+    }
+
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
             // A further loop maps anew, as in fio.

@@ -110,6 +110,14 @@ pub trait Engine: Sized {
         Ok(())
     }
 
+    /// Makes writes durable because the file is about to be closed (`fsync_on_close`).
+    ///
+    /// # Errors
+    /// Why it failed.
+    fn flush_closing(&mut self) -> Result<(), Fault> {
+        self.flush(false)
+    }
+
     /// Writes `bytes` from `offset` back, as the `SYNC_FILE_RANGE` flags say, for engines that can.
     ///
     /// # Errors

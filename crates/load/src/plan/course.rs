@@ -66,6 +66,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && o.norandommap
         && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
     spans.pass_bytes == only.region_bytes
+        && spans.pass_bytes > 0
         && !o.rw.0.trims()
         && o.stride(1).is_none()
         && !o.watches_latency()

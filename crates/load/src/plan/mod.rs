@@ -69,7 +69,7 @@ pub struct WorkerPlan {
 }
 
 /// A target and what jobs need of it.
-// Five independent facts about a file, each of which some job adds: not a state machine.
+// Independent facts about a file, each of which some job adds: not a state machine.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetPlan {
@@ -87,6 +87,8 @@ pub struct TargetPlan {
     pub filled: bool,
     /// Whether an engine needs it to have its full length from the start.
     pub needs_length: bool,
+    /// Whether it is flushed when its layout is done: a job that lays it out says so (`create_fsync`).
+    pub flushed: bool,
     /// Whether jobs remove it at the end.
     pub unlink: bool,
     /// Whether its making is left to the job's own open.
@@ -351,6 +353,7 @@ impl Planner<'_> {
             written: false,
             filled: false,
             needs_length: false,
+            flushed: false,
             unlink: false,
             create_on_open: job.options.create_on_open,
             fill_device: false,
@@ -410,6 +413,8 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
         target.unlink |= job.options.unlink;
         return Ok(());
     }
+    // As in fio each job lays out what it finds too short, and flushes it or not.
+    target.flushed |= end > known_bytes(target).unwrap_or(0) && lays_out(job, caps) && job.options.create_fsync;
     target.bytes_needed = target.bytes_needed.max(end);
     target.written |= job.options.changes_files();
     // What a job reads must be there; what an earlier job wrote is.
@@ -420,6 +425,13 @@ fn need(target: &mut TargetPlan, job: &JobSpec, caps: Caps, end: u64) -> Result<
     target.create_on_open &= job.options.create_on_open;
     target.fill_device |= job.options.fill_device;
     Ok(())
+}
+
+/// Whether a job has files written, or made as long as it needs them, before it starts.
+fn lays_out(job: &JobSpec, caps: Caps) -> bool {
+    let o = &job.options;
+    let rewrites = o.changes_files() && o.overwrite && !o.file_append;
+    o.rw.0.reads() || rewrites || caps.contains(Caps::NEEDS_LENGTH)
 }
 
 /// Trims are discards of block devices, as in fio 3.33.

@@ -9,7 +9,7 @@ use pagelab_fiojob::value::LogName;
 pub(crate) const AGGREGATES: [&str; 3] = ["agg-read_bw.log", "agg-write_bw.log", "agg-trim_bw.log"];
 
 /// The path of a worker's log of this kind (`clat`, `bw`); `None` if the job does not want it, or switches off the latency that it
-/// would hold. Workers of all jobs are counted from 1, as in fio.
+/// would hold (`gtod_reduce` all of them). Workers of all jobs are counted from 1, as in fio.
 pub(crate) fn log(job: &JobSpec, worker: usize, name: &LogName, kind: &str) -> Option<PathBuf> {
     let prefix = match name {
         LogName::None => return None,
@@ -18,9 +18,9 @@ pub(crate) fn log(job: &JobSpec, worker: usize, name: &LogName, kind: &str) -> O
     };
     let o = &job.options;
     let disabled = match kind {
-        "slat" => o.disable_slat,
-        "clat" => o.disable_clat,
-        "lat" => o.disable_lat,
+        "slat" => o.disable_slat || o.gtod_reduce,
+        "clat" => o.disable_clat || o.gtod_reduce,
+        "lat" => o.disable_lat || o.gtod_reduce,
         _ => false,
     };
     if disabled {

@@ -1,7 +1,7 @@
 //! Which bytes of its files a worker works on.
 
 use pagelab_fiojob::value::Extent;
-use pagelab_fiojob::{Direction, JobSpec};
+use pagelab_fiojob::{Caps, Direction, JobSpec};
 
 use crate::error::LoadError;
 use crate::offsets::varied::FileSpan;
@@ -83,7 +83,7 @@ pub(crate) fn of_whole_files(job: &JobSpec, count: usize) -> Spans {
 /// A size that is not given and cannot be found out; a region that holds no block or does not fit.
 pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -> Result<Spans, LoadError> {
     let o = &job.options;
-    let (least, unit) = (least_block(job), rounding_unit(job));
+    let unit = rounding_unit(job);
     let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
     let count = known.len().max(1) as u64;
     let size = match o.size {
@@ -100,7 +100,7 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
         let filesize = drawn_size(job, file, unit, &mut draw);
         // What is appended begins where the file ends now, and not where it will.
         let end_now = if o.file_append { file.bytes } else { file.bytes.or(filesize) };
-        let start = start(job, clone, end_now)?;
+        let start = start(job, clone, end_now, &mut warnings)?;
         let mut bytes = match (filesize, size, file.bytes) {
             (Some(bytes), _, _) => {
                 bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?
@@ -146,10 +146,25 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     }
     let pass_bytes = size.map_or(total, |size| size.min(total));
     let largest = files.iter().map(|file| file.region_bytes).max().unwrap_or(0);
-    if pass_bytes < least || largest < least {
-        return Err(target(format!("the region has {} bytes and holds no block of {least}", pass_bytes.min(largest))));
-    }
+    warnings.extend(check_room(job, clone, total, pass_bytes.min(largest))?);
     Ok(Spans { files, pass_bytes, warnings })
+}
+
+/// Whether a worker has room for a block, of `total` bytes in its files and `room` in a pass over the largest. As in fio one whose files have
+/// no byte behind its offset does nothing, and the others go on: gives a warning. A mapping of nothing cannot be made.
+fn check_room(job: &JobSpec, clone: u32, total: u64, room: u64) -> Result<Option<String>, LoadError> {
+    let (name, least) = (&job.name, least_block(job));
+    let sized = matches!(job.options.size, Some(Extent::Bytes(_)));
+    if total == 0 && sized && !job.options.caps().contains(Caps::MAPS) {
+        return Ok(Some(format!(
+            "job '{name}': worker {clone} does nothing, as in fio: none of its files has a byte to work on"
+        )));
+    }
+    if room >= least {
+        return Ok(None);
+    }
+    let reason = format!("the region has {room} bytes and holds no block of {least}");
+    Err(LoadError::Target { job: name.clone(), reason })
 }
 
 fn shorter(job: &JobSpec, start: u64, there: u64, bytes: u64) -> String {
@@ -175,23 +190,28 @@ fn drawn_size(job: &JobSpec, file: &Known, unit: u64, draw: &mut SplitMix64) -> 
     }))
 }
 
-/// Where a worker's region starts in a file of `there` bytes.
-fn start(job: &JobSpec, clone: u32, there: Option<u64>) -> Result<u64, LoadError> {
+/// Where a worker's region starts in a file of `there` bytes. As in fio a file that does not exist yet has none.
+fn start(job: &JobSpec, clone: u32, there: Option<u64>, warnings: &mut Vec<String>) -> Result<u64, LoadError> {
     let o = &job.options;
     let target = |reason: String| LoadError::Target { job: job.name.clone(), reason };
     if o.file_append {
         return Ok(there.unwrap_or(0));
     }
-    let bytes = |name: &str, extent: Option<Extent>| match extent {
-        None => Ok((0, false)),
-        Some(Extent::Bytes(bytes)) => Ok((bytes, false)),
-        Some(percent) => percent
-            .resolve(there)
-            .map(|bytes| (bytes, true))
-            .ok_or_else(|| target(format!("{name} is a percentage of a file that does not exist yet; give bytes"))),
+    let mut bytes = |name: &str, extent: Option<Extent>| match extent {
+        None => (0, false),
+        Some(Extent::Bytes(bytes)) => (bytes, false),
+        Some(percent) => {
+            if there.is_none() {
+                let name = format!("job '{}': {name}", job.name);
+                warnings.push(format!(
+                    "{name} is a percentage of a file that does not exist yet: it is 0, as in fio; give bytes"
+                ));
+            }
+            (percent.resolve(there).unwrap_or(0), true)
+        }
     };
-    let (offset, by_percent) = bytes("offset", o.offset)?;
-    let (increment, increment_by_percent) = bytes("offset_increment", o.offset_increment)?;
+    let (offset, by_percent) = bytes("offset", o.offset);
+    let (increment, increment_by_percent) = bytes("offset_increment", o.offset_increment);
     let start = increment
         .checked_mul(u64::from(clone))
         .and_then(|shift| shift.checked_add(offset))

@@ -43,8 +43,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let preferred = self.source.draw_direction();
         let direction = match &self.pace {
-            // As in fio: while one direction is ahead of its rate, the other may go.
-            Some(pace) if self.options.rw.0.is_mixed() => pace.choose(preferred, self.clock.ticks()),
+            // As in fio: while one direction is ahead of its rate, the other may go. Not where the same way is gone again to verify.
+            Some(pace) if self.options.rw.0.is_mixed() && !S::VERIFIED => pace.choose(preferred, self.clock.ticks()),
             _ => preferred,
         };
         let found = self.source.next_in(direction);
@@ -118,10 +118,12 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if flushes {
             self.settle()?;
         }
+        self.files_closed += 1;
         self.forget(file);
         if flushes {
             self.switch_to(file)?;
-            self.engine.flush(false).map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
+            let flushed = if S::VERIFIED { self.engine.flush(false) } else { self.engine.flush_closing() };
+            flushed.map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
             self.files.note_flush(file);
         }
         // Files that are to be removed at the end of the pass stay open until then.

@@ -105,7 +105,13 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
 ) -> WorkerResult {
     let mut report = empty_report(task);
     let never_began = |report| WorkerResult { report, not_ready: None };
-    if task.job.options.create_only || !task.await_stage(Stage::Prepare) {
+    if task.job.options.create_only {
+        return match make_logs(task) {
+            Ok(()) => never_began(report),
+            Err(error) => not_ready(report, task, &error),
+        };
+    }
+    if !task.await_stage(Stage::Prepare) {
         return never_began(report);
     }
     // Who waits for others opens its files after them, as a process that is started later would.
@@ -118,11 +124,7 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
     }
     let mut drive = match source.and_then(|source| Drive::open(task, source)) {
         Ok(drive) => drive,
-        Err(error) => {
-            report.failure = Some(Failure { errno: errno_of(&error), message: error.to_string() });
-            task.leave(true);
-            return WorkerResult { report, not_ready: Some(error.exit_status()) };
-        }
+        Err(error) => return not_ready(report, task, &error),
     };
     task.shared.set_state(task.plan.index, State::Ready);
     if waits || task.await_stage(Stage::Work) {
@@ -138,6 +140,28 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
         task.leave(report.failure.is_some());
     }
     WorkerResult { report, not_ready: None }
+}
+
+/// The result of a worker that cannot begin.
+fn not_ready(mut report: WorkerReport, task: &Task<'_>, error: &LoadError) -> WorkerResult {
+    report.failure = Some(Failure { errno: errno_of(error), message: error.to_string() });
+    task.leave(true);
+    WorkerResult { report, not_ready: Some(error.exit_status()) }
+}
+
+/// The logs of a job that only makes files (`create_only`): as in fio they are made, too, and nothing is logged.
+fn make_logs(task: &Task<'_>) -> Result<(), LoadError> {
+    let failed = |Failure { errno, message }| LoadError::system(message, std::io::Error::from_raw_os_error(errno));
+    if let Some(path) = task.job.options.write_iolog.as_deref() {
+        let mut log = IoLog::create(task, path)?;
+        log.begin();
+        log.finish().map_err(failed)?;
+    }
+    if let Some(mut logs) = Logs::create(task)? {
+        logs.begin();
+        logs.finish(0).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Whether a job's random blocks come without a map of those that came already, so that no pass ever ends in fio; or zones follow
@@ -242,6 +266,8 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) flush_again: bool,
     /// The files of `unlink_each_loop` go at the end, too.
     pub(super) unlinks_at_end: bool,
+    /// Files that the pass has closed, because nothing more is to be done in them.
+    pub(super) files_closed: usize,
     /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
     /// stay open and the page cache stays.
     pub(super) seamless: bool,
@@ -326,6 +352,7 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
             flush_again: false,
             unlinks_at_end: false,
+            files_closed: 0,
             seamless: is_seamless(task),
             repeats_order: repeats_order(task),
             attended: false,

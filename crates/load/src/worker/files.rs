@@ -48,6 +48,11 @@ impl<E: Engine> Files<E> {
         self.current
     }
 
+    /// Whether nothing more is done in the file that is worked on: it counts as closed.
+    pub(super) fn current_is_done(&self) -> bool {
+        self.current_done
+    }
+
     /// The engines of the other open files.
     pub(super) fn others(&mut self) -> impl Iterator<Item = &mut E> {
         self.parked.iter_mut().flatten()

@@ -103,6 +103,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         self.source.begin_pass(limit);
         self.files.begin_pass();
+        self.files_closed = 0;
         if S::VERIFIED {
             self.begin_verified();
         }
@@ -126,7 +127,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let whole_blocks = |file: &crate::plan::FilePlan| file.span.region_bytes - file.span.region_bytes % block;
         let whole: u64 = self.task.plan.files.iter().map(whole_blocks).sum();
         if goes_on {
-            self.unlinks_at_end = covered < whole;
+            // As in fio: a sequence with jumps comes to the end of its files before it has done all of their bytes.
+            self.unlinks_at_end = covered < whole && self.files_closed < self.task.plan.files.len();
         } else {
             self.unlinks_at_end |= self.passes < self.options.loops;
         }
@@ -157,12 +159,25 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         };
         if how == StartOver::Reopen {
             (0..self.task.plan.files.len()).for_each(|file| self.forget(file));
+            self.flush_before_closing().map_err(words)?;
         }
         self.engine.start_over(how).map_err(words)?;
         for engine in self.files.others() {
             engine.start_over(how).map_err(words)?;
         }
         Ok(())
+    }
+
+    /// `fsync_on_close` of the files that a further loop closes and opens again. As in fio they are flushed for that beside the flush at
+    /// the end of the pass, unless `fsync=` was due there.
+    fn flush_before_closing(&mut self) -> Result<(), Fault> {
+        if !self.options.fsync_on_close || !self.options.rw.0.writes() || S::VERIFIED || self.flush_again {
+            return Ok(());
+        }
+        if !self.files.current_is_done() {
+            self.engine.flush_closing()?;
+        }
+        self.files.others().try_for_each(E::flush_closing)
     }
 
     /// `end_fsync` and `fsync_on_close`: each file of the job, also those that the pass has closed, unless it was flushed after its
@@ -174,6 +189,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         if let Some(log) = &mut self.iolog {
             log.flush_all();
+        }
+        if self.options.fsync_on_close && !S::VERIFIED {
+            // As in fio: files that were flushed when the pass closed them are opened and flushed once more.
+            self.files.begin_pass();
         }
         self.files.flush_open(&mut self.engine).map_err(flush_failure)?;
         // What cannot be flushed need not be opened for it.

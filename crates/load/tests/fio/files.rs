@@ -112,6 +112,36 @@ fn what_is_left_on_disk() {
     }
 }
 
+/// The names of the files that a job leaves in an empty folder: fio's, and pagelab's.
+fn names_left(job: &str) -> [Vec<String>; 2] {
+    [fio_program(), pagelab()].map(|mut program| {
+        let place = tempfile::tempdir().expect("tempdir");
+        let output = program.current_dir(place.path()).arg("--name=j").args(job.split(' ')).output().expect("runs");
+        assert!(output.status.success(), "{job}: {}", String::from_utf8_lossy(&output.stderr));
+        let entries = std::fs::read_dir(place.path()).expect("directory");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    })
+}
+
+/// Logs that nothing is written to are made all the same: of jobs that only make files, and of jobs that time no operation.
+#[test]
+fn logs_without_operations_are_made() {
+    let logs = "--write_iolog=ops --write_lat_log=x --write_bw_log=x --write_hist_log=x";
+    for (job, expected) in [
+        (format!("--create_only=1 {logs}"), 7),
+        (format!("--create_only=1 --disable_lat=1 {logs}"), 6),
+        (format!("--gtod_reduce=1 {logs} --write_iops_log=x"), 5),
+        ("--gtod_reduce=1 --write_lat_log=x --ioengine=io_uring".to_owned(), 1),
+    ] {
+        let [theirs, ours] = names_left(&format!("--rw=write --bs=4k --size=64k {job}"));
+        assert_eq!(ours, theirs, "{job}");
+        assert_eq!(ours.len(), expected, "{job}: {ours:?}");
+    }
+}
+
 /// `unlink_each_loop`: a pass that comes to the end of its files leaves them closed, and the next one makes them anew. Of one that does
 /// not, fio keeps files open whose names the next pass removes.
 #[test]
@@ -122,6 +152,9 @@ fn what_loops_that_unlink_leave() {
         "--size=64k --filesize=256k",
         "--size=64k --filesize=256k --loops=2",
         "--size=64k --filesize=256k --loops=2 --rw=write:3",
+        "--size=64k --loops=2 --rw=write:3",
+        "--size=64k --loops=3 --rw=write:3",
+        "--size=64k --loops=2 --rw=write:8k",
         "--size=64k --filesize=128k --loops=3",
         "--size=64k --filesize=100k --nrfiles=2 --loops=2",
         "--size=64k --filesize=32k --nrfiles=2 --loops=2",

@@ -83,16 +83,40 @@ fn closed_files_are_flushed_at_the_end_of_a_pass() {
     ] {
         assert_eq!(flushes(&format!("--rw=write --bs=4k --size=64k {job}")), [expected; 2], "{job}");
     }
-    // fio flushes with io_uring by an operation of the ring, and with these others once more in files that it opens for it.
+    // fio flushes with io_uring by an operation of the ring.
+    let [_, ours] = flushes("--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=io_uring --iodepth=4 --end_fsync=1");
+    assert_eq!(ours, 3);
+}
+
+/// `fsync_on_close`: what a pass closes is flushed then and once more at its end, what stays open at its end and once more when a further
+/// loop closes it.
+#[test]
+fn files_are_flushed_whenever_they_are_closed() {
     for (job, expected) in [
-        ("--nrfiles=3 --ioengine=io_uring --iodepth=4 --end_fsync=1", 3),
-        ("--nrfiles=3 --fsync_on_close=1", 3),
-        ("--nrfiles=3 --fsync_on_close=1 --end_fsync=1", 3),
-        ("--nrfiles=4 --openfiles=1 --fsync_on_close=1", 4),
-        ("--nrfiles=3 --fsync_on_close=1 --loops=2", 6),
+        ("", 1),
+        ("--loops=2", 3),
+        ("--loops=3 --end_fsync=1", 5),
+        ("--rw=write:3", 2),
+        ("--nrfiles=3", 6),
+        ("--nrfiles=3 --end_fsync=1", 6),
+        ("--nrfiles=4 --openfiles=1", 7),
+        ("--nrfiles=3 --loops=2", 12),
+        ("--nrfiles=3 --loops=2 --ioengine=libaio --iodepth=4", 12),
+        ("--nrfiles=2 --loops=2 --ioengine=mmap --create_fsync=0", 6),
+        ("--fsync=4", 4),
+        ("--fsync=4 --loops=2", 9),
+        ("--fsync=5 --loops=2", 9),
     ] {
-        let [_, ours] = flushes(&format!("--rw=write --bs=4k --size=64k {job}"));
-        assert_eq!(ours, expected, "{job}");
+        assert_eq!(flushes(&format!("--rw=write --bs=4k --size=64k --fsync_on_close=1 {job}")), [expected; 2], "{job}");
+    }
+}
+
+/// sync_file_range(2) means nothing to mapped pages: all of them are written back.
+#[test]
+fn mapped_ranges_are_written_back() {
+    for (job, expected) in [("write:4", 3), ("wait_before,write:1", 15), ("write,wait_after:16", 0)] {
+        let job = format!("--rw=write --ioengine=mmap --bs=4k --size=64k --create_fsync=0 --sync_file_range={job}");
+        assert_eq!(flushes(&job), [expected; 2], "{job}");
     }
 }
 
@@ -120,6 +144,19 @@ fn files_are_flushed_after_their_layout() {
         ("--rw=write --bs=4k --size=64k", 0),
         ("--rw=read --bs=4k --size=64k", 1),
         ("--rw=write --bs=4k --size=64k --filename=f --name=k --stonewall --rw=read --bs=4k --size=1m --filename=f", 1),
+        // The job that lays the file out says whether it is flushed, and not the first that names it.
+        (
+            "--rw=write --bs=4k --size=64k --filename=f --create_fsync=0 --name=k --stonewall --rw=read --bs=4k --size=1m --filename=f",
+            1,
+        ),
+        (
+            "--rw=write --bs=4k --size=64k --filename=f --name=k --stonewall --rw=read --bs=4k --size=1m --filename=f --create_fsync=0",
+            0,
+        ),
+        (
+            "--rw=read --bs=4k --size=64k --filename=f --create_fsync=0 --name=k --stonewall --rw=read --bs=4k --size=64k --filename=f",
+            0,
+        ),
     ] {
         assert_eq!(flushes(job), [expected; 2], "{job}");
     }

@@ -64,6 +64,43 @@ fn regions_of_existing_files() {
     }
 }
 
+/// A file that does not exist yet has no bytes that an offset could be a percentage of.
+#[test]
+fn percentages_of_files_to_come_are_nothing() {
+    for job in [
+        "--rw=write --bs=4k --size=64k --offset=50%",
+        "--rw=read --bs=4k --size=64k --offset=25% --ioengine=mmap",
+        "--rw=write --bs=4k --size=64k --offset=10% --nrfiles=2",
+    ] {
+        let operations = same_operations(job);
+        assert_eq!((operations.len(), operations[0].offset), (16, 0), "{job}");
+    }
+}
+
+/// Workers whose files have no byte behind their offset, or none at all, do nothing; the others do their work.
+#[test]
+fn workers_without_bytes_are_idle() {
+    for (job, expected) in [
+        ("--rw=write --bs=4k --size=64k --filesize=64k --numjobs=2 --offset_increment=64k --filename=f", 16),
+        ("--rw=rw --bs=4k --size=1m --filesize=64k --numjobs=3 --offset_increment=32k --filename=f", 24),
+        ("--rw=write --bs=4k --size=64k --filesize=64k --offset=64k", 0),
+        ("--rw=randwrite --bs=4k --size=64k --filesize=64k --offset=64k --ioengine=libaio --iodepth=4", 0),
+        ("--rw=write --bs=64k --size=1m --filesize=16k-48k --nrfiles=3 --ioengine=psync", 0),
+    ] {
+        let [reads, _, writes, _, _] = crate::common::totals(&crate::common::run(&in_new_folder(job).1));
+        let (place, words) = in_new_folder(job);
+        let [their_reads, _, their_writes, _, _] = crate::common::fio(place.path(), &words);
+        assert_eq!((reads + writes, their_reads + their_writes), (expected, expected), "{job}");
+    }
+}
+
+/// A job in a folder of its own.
+fn in_new_folder(job: &str) -> (tempfile::TempDir, Vec<String>) {
+    let place = tempfile::tempdir().expect("tempdir");
+    let words = format!("--name=j --directory={} {job}", place.path().display());
+    (place, words.split(' ').map(str::to_owned).collect())
+}
+
 /// The operations of the second worker: its region is shifted by the increment.
 #[test]
 fn regions_move_on_with_the_worker() {

@@ -150,6 +150,7 @@ fn as_much_is_verified_as_in_fio() {
         "--rw=write --bs=4k --size=256k --verify=crc32c --numjobs=3",
         "--rw=write --bs=4k --size=256k --verify=crc32c --fsync=7 --verify_async=2",
         "--rw=write --bs=4k --size=64k --verify=null",
+        "--rw=write --bs=4k --size=64k --verify=md5 --dedupe_percentage=30",
     ] {
         let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
         let words: Vec<String> = format!("--name=j {job}").split_whitespace().map(str::to_owned).collect();

@@ -35,6 +35,10 @@ fn only_what_was_written_is_verified() {
         "--rw=randwrite --bs=4k --size=1m --direct=1",
         "--rw=randwrite --bs=4k --size=1m --write_iolog=log --write_lat_log=lat",
         "--rw=randwrite --bs=4k --size=1m --buffer_compress_percentage=60",
+        "--rw=randwrite --bs=4k --size=1m --dedupe_percentage=30",
+        // Neither direction takes the other's turn: the same way is gone again to verify.
+        "--rw=randrw --bs=4k --size=1m --rate=50m,5m",
+        "--rw=rw --bs=4k --size=1m --rate=50m,5m --verify_backlog=16",
         "--rw=write --bs=4k --size=1m --unlink_each_loop=1 --loops=3",
         "--rw=write --bs=4k --size=1m --end_fsync=1 --fdatasync=5 --nrfiles=2",
         "--rw=write --bs=4k --size=1m --ioengine=mmap --map_granularity=64k --map_lifetime=evict",
