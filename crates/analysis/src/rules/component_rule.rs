@@ -117,9 +117,19 @@ impl Rule for ComponentRule {
     }
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
-        let Some(def) = cause(self.cause) else {
-            return Verdict::Unknown(vec![format!("{} is in no registry", self.cause)]);
-        };
+        match cause(self.cause) {
+            Some(def) => self.examine_as(scene, def),
+            None => Verdict::Unknown(vec![format!("{} is in no registry", self.cause)]),
+        }
+    }
+}
+
+/// What a cause with levers needs of them.
+const LEVER: &str = "a setting that can bring it about is worse on the slower side";
+
+impl ComponentRule {
+    /// Looks for the cause as `def` declares it.
+    pub(crate) fn examine_as(&self, scene: &Scene<'_>, def: &'static CauseDef) -> Verdict {
         if let Some(reason) = unknown_account(scene, def) {
             return Verdict::Unknown(vec![reason]);
         }
@@ -140,12 +150,7 @@ impl Rule for ComponentRule {
         }
         chain.close(scene, |scene| self.parts(scene, def, setting, effect))
     }
-}
 
-/// What a cause with levers needs of them.
-const LEVER: &str = "a setting that can bring it about is worse on the slower side";
-
-impl ComponentRule {
     fn describe(&self) -> Manual {
         let whats: Vec<&str> = self.signs.iter().map(|sign| sign.what).collect();
         let components = cause(self.cause).map_or_else(Vec::new, |def| def.components.to_vec());
@@ -277,7 +282,9 @@ impl ComponentRule {
             );
         };
         examine(Quantity::Time(def.components), "", def.event.most(scene.page_bytes()));
-        examine(OWN_CODE.quantity, " in the program's own code", def.event.most_own_ns.map(|most| most as f64));
+        // A rise that is no more than the noise of the runs is no price.
+        let most_own_ns = def.event.most_own_ns.filter(|_| OWN_CODE.is_seen(scene) == Some(true));
+        examine(OWN_CODE.quantity, " in the program's own code", most_own_ns.map(|most| most as f64));
     }
 
     /// The events, or those of the sign that stands in for theirs.
@@ -303,8 +310,9 @@ impl ComponentRule {
             Part::MoreOf(_) | Part::DearerBy(_) if scene.fast.is_none() => Box::new(move |run| time.of_run(scene, run)),
             Part::MoreOf(events) => {
                 let events = self.counted(scene, events);
-                // The other side's components also hold what the program does there anyway.
-                let dearest = rise_for_each(scene, time, events).unwrap_or(f64::INFINITY);
+                // The other side's components also hold what the program does there anyway. Where their time did not rise, more events
+                // cost nothing.
+                let dearest = rise_for_each(scene, time, events).unwrap_or(0.0);
                 let price = price(events).map(|price| price.min(dearest));
                 Box::new(move |run| Some(events.of_run(scene, run)? * price?))
             }

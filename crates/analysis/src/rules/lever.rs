@@ -1,5 +1,6 @@
 //! Settings whose change for the worse brings a cause about.
 
+use super::evidence::SettingChange;
 use super::finding::{SettingSubject, SideName};
 use super::quantity::Sign;
 use super::scene::Scene;
@@ -77,6 +78,12 @@ impl Lever {
     }
 }
 
+/// The block device that a setting is one of.
+fn device_of<'a>(pattern: &str, key: &'a str) -> Option<&'a str> {
+    pattern.strip_prefix("block.<dev>.")?;
+    key.strip_prefix("block.")?.split('.').next()
+}
+
 /// The first lever of which a setting differs for the worse, with that setting.
 pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<SettingSubject> {
     let contrast = scene.evidence.contrast.as_ref()?;
@@ -85,8 +92,13 @@ pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<Set
         _ => true,
     };
     for lever in levers.iter().filter(is_reached) {
-        for change in contrast.differing.iter().filter(|change| !change.follows && matches(lever.pattern, &change.key))
-        {
+        // A pattern of several settings leaves those out that have a lever of their own.
+        let is_meant = |key: &str| {
+            matches(lever.pattern, key) && (lever.pattern == key || levers.iter().all(|other| other.pattern != key))
+        };
+        let is_of_target = |key: &str| device_of(lever.pattern, key).is_none_or(|device| scene.uses(device));
+        let of_lever = |change: &&SettingChange| !change.follows && is_meant(&change.key) && is_of_target(&change.key);
+        for change in contrast.differing.iter().filter(of_lever) {
             let (slow, fast) = match scene.slow.name {
                 SideName::Test => (&change.test, &change.base),
                 SideName::Base => (&change.base, &change.test),

@@ -209,6 +209,24 @@ impl Sign {
         Self { beside: Some(other), ..self }
     }
 
+    /// The signs that stand for it, that take its meaning and that it needs.
+    #[cfg(test)]
+    pub(crate) const fn others(&self) -> [Option<&'static Self>; 3] {
+        [self.or, self.unless, self.beside]
+    }
+
+    /// The same of another quantity, or another change of it.
+    #[cfg(test)]
+    pub(crate) const fn with(self, quantity: Quantity, change: Change) -> Self {
+        Self { quantity, change, ..self }
+    }
+
+    /// The same with these.
+    #[cfg(test)]
+    pub(crate) const fn with_others(self, [or, unless, beside]: [Option<&'static Self>; 3]) -> Self {
+        Self { or, unless, beside, ..self }
+    }
+
     /// What must be seen, in words.
     pub(crate) fn condition(&self) -> String {
         let other = |word: &str, sign: Option<&Sign>| {

@@ -29,6 +29,9 @@ pub struct Scene<'a> {
     pub(crate) busiest_device: Option<&'a str>,
 }
 
+/// Part of the busiest device's time below which another one is next to idle.
+const LEAST_BUSY: f64 = 0.05;
+
 /// The class of one side that weighs most, summed over runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
@@ -46,6 +49,20 @@ impl<'a> Scene<'a> {
     pub(crate) fn of_comparison(evidence: &'a Evidence, slower: SideName) -> Option<Self> {
         let (slow, fast) = (evidence.side(slower)?, evidence.side(slower.other())?);
         Some(Self { evidence, slow, fast: Some(fast), busiest_device: busiest_device(slow) })
+    }
+
+    /// Whether a block device may be the target's: one that is next to idle on both sides beside the busiest is not. Of a device that no
+    /// counter is known of, it may be.
+    pub(crate) fn uses(&self, device: &str) -> bool {
+        let Some(busiest) = self.busiest_device else { return true };
+        let busy = |of: &str| {
+            let of_side = |side: &SideEvidence| side.median(|run| run.events("disk.busy_ns", Some(of)));
+            [Some(self.slow), self.fast].into_iter().flatten().filter_map(of_side).reduce(f64::max)
+        };
+        match (busy(device), busy(busiest)) {
+            (Some(own), Some(most)) => own >= LEAST_BUSY * most,
+            _ => true,
+        }
     }
 
     /// An amount per unit of work, median over the runs of a side.

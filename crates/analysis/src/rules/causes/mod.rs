@@ -46,7 +46,11 @@ mod writeback_throttled;
 mod zswap_traffic;
 
 #[cfg(test)]
+mod scenes;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod truth;
 
 use std::sync::LazyLock;
 

@@ -19,7 +19,6 @@ pub(super) static RULE: ComponentRule = ComponentRule {
                 "strictatime",
                 "data=journal",
                 "nodelalloc",
-                "nobarrier=0",
                 "journal_checksum",
             ]),
         },

@@ -1,41 +1,17 @@
 //! Each rule that is declared as data is held to scenes made from its own declaration: one in which the cause holds, the same with
 //! settings hidden, and decoys. Every scene is shown to all rules.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use pagelab_views::run::{MetricKey, RunMetric};
 use pagelab_vocab::budget::COMPONENTS;
 use pagelab_vocab::causes::cause;
-use pagelab_vocab::metrics::{MetricKind, Unit};
 
+use super::scenes::{FAST_NS, Noise, OWN_NS, Side, evidence, key, side_evidence};
 use super::{DECLARED, RULES};
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
 use crate::rules::consider;
-use crate::rules::evidence::{
-    Account, Contrast, Events, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, is_of,
-};
+use crate::rules::evidence::{Evidence, is_of};
 use crate::rules::finding::{Confidence, Diagnosis, SideName};
 use crate::rules::lever::Worse;
 use crate::rules::quantity::{Change, DEVICE_BYTES, Quantity, Sign};
-
-/// Time of a run of the fast side, and of the cause's components in it.
-const FAST_NS: f64 = 1e9;
-const OWN_NS: f64 = 1e8;
-const RUNS: usize = 8;
-
-/// One side of a scene, before noise.
-#[derive(Debug, Clone, Default)]
-struct Side {
-    components: BTreeMap<String, f64>,
-    metrics: BTreeMap<MetricKey, f64>,
-    calls: BTreeMap<String, f64>,
-    faults: BTreeMap<String, f64>,
-    forks: f64,
-    threads: f64,
-    execs: f64,
-    cpu_speed: f64,
-    settings: BTreeMap<String, String>,
-}
 
 /// What a scene is made with.
 #[derive(Debug, Clone, Copy)]
@@ -55,15 +31,6 @@ struct Script {
 }
 
 const HOLDS: Script = Script { loss: 0.5, share: 0.9, signs: true, lever: true, settings: true, others: 100.0 };
-
-fn key(name: &str) -> MetricKey {
-    let (name, instance) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-        Some((name, instance)) => (name, Some(instance)),
-        None if name.starts_with("disk.") => (name, Some("vda")),
-        None => (name, None),
-    };
-    MetricKey::new(name, instance)
-}
 
 /// The component of a rule that the scene lets grow: one that a sign names, else the first.
 fn own_component(rule: &ComponentRule) -> String {
@@ -191,88 +158,6 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         }
     }
     (fast, slow)
-}
-
-struct Noise(u64);
-
-impl Noise {
-    /// A factor within 0.5 % of 1.
-    fn factor(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        1.0 + (self.0 % 1001) as f64 / 1e5 - 0.005
-    }
-}
-
-fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
-    let metric = |value: f64| RunMetric {
-        value: Some(value),
-        kind: MetricKind::Counter,
-        unit: Unit::Count,
-        per_operation: Some(value),
-        events: Some(value),
-        resolution: None,
-        note: None,
-    };
-    let components: BTreeMap<String, f64> =
-        side.components.iter().map(|(name, ns)| (name.clone(), ns * noise.factor())).collect();
-    RunEvidence {
-        window_ns: components.values().sum::<f64>() + FAST_NS - OWN_NS - 6e8,
-        whole_life: true,
-        operations: Some(1.0),
-        metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
-        account: Some(Account::of_components(components)),
-        cpu_speed: Some(side.cpu_speed),
-        events_by_kind: Events {
-            calls: Some(side.calls.clone()),
-            faults: Some(side.faults.clone()),
-            forks: Some(side.forks),
-            threads: Some(side.threads),
-            execs: Some(side.execs),
-        },
-        ..RunEvidence::default()
-    }
-}
-
-fn side_evidence(name: SideName, side: &Side, noise: &mut Noise, alone: bool) -> SideEvidence {
-    SideEvidence {
-        name,
-        alone,
-        runs: (0..RUNS).map(|_| run(side, noise)).collect(),
-        settings: side.settings.clone(),
-        varied: BTreeSet::new(),
-    }
-}
-
-fn evidence(fast: &Side, slow: &Side) -> Evidence {
-    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
-    let keys: BTreeSet<&String> = fast.settings.keys().chain(slow.settings.keys()).collect();
-    let differing = keys.into_iter().filter(|key| fast.settings.get(*key) != slow.settings.get(*key));
-    let contrast = Contrast {
-        rise: None,
-        base: side_evidence(SideName::Base, fast, &mut noise, false),
-        primary: Some(PrimaryEvidence {
-            metric: "run.elapsed_ns".to_owned(),
-            ratio: Some(1.5),
-            ratio_ci95: Some([1.45, 1.55]),
-            p: Some(1e-6),
-            significant: true,
-            slower: Some(SideName::Test),
-        }),
-        differing: differing
-            .map(|key| SettingChange {
-                key: key.clone(),
-                base: fast.settings.get(key).cloned(),
-                test: slow.settings.get(key).cloned(),
-                follows: false,
-            })
-            .collect(),
-        varying: Vec::new(),
-        blocks: false,
-        same_work: Some(true),
-    };
-    Evidence { test: side_evidence(SideName::Test, slow, &mut noise, false), contrast: Some(contrast) }
 }
 
 fn diagnosis(rule: &ComponentRule, script: Script) -> Diagnosis {
