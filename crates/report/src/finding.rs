@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{RecorderShare, Unknown, UnknownComponent};
-use pagelab_analysis::rules::{Effect, ErrorRate, Finding, Fix, Number, Unexplained, error_rate, lost_time};
+use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained, lost_time, record_sentence};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
 
@@ -18,8 +18,8 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
         style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.confidence.word()))
     );
     out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
-    if let Some(rate) = error_rate(finding.confidence).filter(|_| compared) {
-        out.push_str(&labelled("Record", &record(&rate), width));
+    if compared {
+        out.push_str(&labelled("Record", &record_sentence(finding.confidence, &finding.cause), width));
     }
     out.push_str(&changed(&finding.numbers, compared, width));
     if let Some(effect) = &finding.effect {
@@ -53,17 +53,6 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
     out.push_str(&list("Unknown", &finding.not_looked_at, false, width));
     out.push_str(&fixes(&finding.fixes, width));
     out
-}
-
-/// How often the word was wrong.
-fn record(rate: &ErrorRate) -> String {
-    format!(
-        "findings called {} were wrong in {} of {} known cases, at most {:.0} % (docs/rules.md says where)",
-        rate.confidence.word(),
-        rate.wrong,
-        rate.findings,
-        rate.wrong_ci95_pct[1]
-    )
 }
 
 /// What the findings leave of the loss; empty if that is nothing worth a line.

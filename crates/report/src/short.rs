@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{Comparison, Unknown, Verdict};
-use pagelab_analysis::rules::{Finding, error_rate, lost_time};
+use pagelab_analysis::rules::{Finding, lost_time, record_sentence};
 
 use crate::finding::{recorder, share_of_loss};
 use crate::paragraph::wrap;
@@ -104,9 +104,8 @@ fn cause(finding: &Finding, is_first: bool, style: &Style) -> String {
     if let Some(follow_up) = &finding.follow_up {
         let state = follow_up.state.replace('_', " ");
         out.push_str(&wrap(&format!("Toggled: {state}: {}", follow_up.reason), style.width, "   ", "   "));
-    } else if let Some(rate) = error_rate(finding.confidence) {
-        let word = finding.confidence.word();
-        let record = format!("Findings called {word} were wrong in {} of {} known cases.", rate.wrong, rate.findings);
+    } else {
+        let record = record_sentence(finding.confidence, &finding.cause);
         out.push_str(&wrap(&record, style.width, "   ", "   "));
     }
     if let Some(fix) = finding.fixes.first() {

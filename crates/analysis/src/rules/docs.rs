@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use pagelab_vocab::causes::cause;
 
-use super::{RULES, error_rates};
+use super::{RULES, cause_record, error_rates};
 
 const SOURCE: &str = include_str!("mod.rs");
 
@@ -68,6 +68,13 @@ fn records() -> String {
         let [low, high] = rate.wrong_ci95_pct;
         let (word, found, wrong) = (rate.confidence.word(), rate.findings, rate.wrong);
         let _ = writeln!(out, "| `{word}` | {found} | {wrong} | {low:.1} to {high:.1} % | {} |", rate.measured);
+    }
+    out.push_str("\n| cause | named first | wrong |\n|---|---:|---:|\n");
+    for rule in RULES.iter() {
+        let cause = rule.cause();
+        let record = cause_record(cause)
+            .map_or_else(|| "never tried | ".to_owned(), |record| format!("{} | {}", record.named, record.wrong));
+        let _ = writeln!(out, "| `{cause}` | {record} |");
     }
     out.push('\n');
     out

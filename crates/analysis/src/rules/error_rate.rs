@@ -1,7 +1,11 @@
-//! How often each word of confidence was wrong where the truth was known.
+//! How often each word of confidence, and each cause, was wrong where the truth was known.
 //!
-//! The cases are those of `tests/zoo` (`sized.py judge`, `claims.py`): losses that were planted in programs by a cause on the list, by
-//! one that is on no list, or not at all, recorded with the default streams. A finding is wrong where its cause was not planted.
+//! The cases stand in `tests/zoo/judged`, a line each, with what was found and on which version of the rules; `tests/zoo/PROTOCOL.md` says
+//! how a set is drawn and counted. They are read when pagelab is built: no figure is typed in. Where rules have changed since a case was
+//! asked, its record says so.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,53 +19,140 @@ pub struct ErrorRate {
     pub confidence: Confidence,
     /// Findings that were given it.
     pub findings: u32,
-    /// Of those, the ones whose cause was not planted.
+    /// Of those, the ones whose cause was another one.
     pub wrong: u32,
     /// 95 % interval of the share, per cent (Wilson's).
     pub wrong_ci95_pct: [f64; 2],
-    /// The cases, and where they were made.
+    /// The cases, and on which rules they were counted.
     pub measured: String,
 }
 
-/// What was counted.
-struct Counted {
-    confidence: Confidence,
-    findings: u32,
-    wrong: u32,
-    measured: &'static str,
+/// The record of a cause, as the first one that was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CauseRecord {
+    /// Cases in which it was named.
+    pub named: u32,
+    /// Of those, the ones in which it was another.
+    pub wrong: u32,
 }
 
-/// Filled in from the summary that the zoo prints. Rules were frozen when these cases were judged, once, and have not changed since.
-/// Who changes a rule judges new cases: what rules say of cases that they were repaired by is no measure of them.
-static COUNTED: &[Counted] = &[
-    Counted { confidence: Confidence::Mechanism, findings: 47, wrong: 0, measured: MEASURED },
-    Counted { confidence: Confidence::Correlated, findings: 24, wrong: 8, measured: MEASURED },
-    // 19 of 20 true claims; of 20 false ones none.
-    Counted { confidence: Confidence::Confirmed, findings: 19, wrong: 0, measured: CLAIMS },
-];
+/// The lines of the judged cases; the build puts the files together.
+const JUDGED: &str = include_str!(concat!(env!("OUT_DIR"), "/judged.jsonl"));
+/// The version of the rules that is compiled.
+const RULES: &str = env!("PAGELAB_RULES");
 
-const CLAIMS: &str =
-    "20 true and 20 false claims toggled for 120 s at most, 8 runs a side before, 2 CPUs, Linux 6.18, 2026-11-27";
+/// One drawn case.
+#[derive(Debug, Deserialize)]
+struct Case {
+    set: String,
+    /// The version of the rules that it was asked on.
+    rules: String,
+    /// Whether it counts; `why_not` says why not.
+    counted: bool,
+    /// What was named first.
+    found: Vec<Found>,
+}
 
-const MEASURED: &str = "166 cases with programs that no rule was tuned on, 5 to 100 %, 8 to 30 runs a side, 2 CPUs, Linux 6.18, 2026-11-28";
+#[derive(Debug, Deserialize)]
+struct Found {
+    cause: String,
+    confidence: Confidence,
+    verdict: Verdict,
+}
+
+/// What the truth says of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    /// The cause is the true one.
+    Right,
+    /// It is a part of the way from the true cause to the time.
+    Half,
+    /// It is another.
+    Wrong,
+}
+
+/// Counts of cases.
+#[derive(Debug, Default, PartialEq)]
+struct Counted {
+    cases: u32,
+    sets: Vec<String>,
+    on_other_rules: bool,
+    words: BTreeMap<Confidence, (u32, u32)>,
+    causes: BTreeMap<String, CauseRecord>,
+}
+
+/// Counts lines of JSON.
+fn count(lines: &str, rules: &str) -> serde_json::Result<Counted> {
+    let mut counted = Counted::default();
+    for line in lines.lines() {
+        let case: Case = serde_json::from_str(line)?;
+        if !case.counted {
+            continue;
+        }
+        counted.cases += 1;
+        counted.on_other_rules |= case.rules != rules;
+        if !counted.sets.contains(&case.set) {
+            counted.sets.push(case.set);
+        }
+        for found in case.found {
+            let wrong = u32::from(found.verdict == Verdict::Wrong);
+            let word = counted.words.entry(found.confidence).or_default();
+            *word = (word.0 + 1, word.1 + wrong);
+            let cause = counted.causes.entry(found.cause).or_default();
+            *cause = CauseRecord { named: cause.named + 1, wrong: cause.wrong + wrong };
+        }
+    }
+    Ok(counted)
+}
+
+/// The cases that are compiled in; the tests read them, so that they can be read.
+static COUNTED: LazyLock<Counted> = LazyLock::new(|| count(JUDGED, RULES).unwrap_or_default());
+
+impl Counted {
+    fn measured(&self) -> String {
+        let rules = if self.on_other_rules { "counted on other rules" } else { "counted on these rules" };
+        format!("{} cases of {}, {rules}", self.cases, self.sets.join(", "))
+    }
+}
 
 /// The records of the words that have one.
 pub fn error_rates() -> Vec<ErrorRate> {
-    COUNTED
-        .iter()
-        .map(|counted| ErrorRate {
-            confidence: counted.confidence,
-            findings: counted.findings,
-            wrong: counted.wrong,
-            wrong_ci95_pct: wilson_pct(counted.wrong, counted.findings),
-            measured: counted.measured.to_owned(),
-        })
-        .collect()
+    let counted = &*COUNTED;
+    let of_word = |(confidence, (findings, wrong)): (&Confidence, &(u32, u32))| ErrorRate {
+        confidence: *confidence,
+        findings: *findings,
+        wrong: *wrong,
+        wrong_ci95_pct: wilson_pct(*wrong, *findings),
+        measured: counted.measured(),
+    };
+    counted.words.iter().rev().map(of_word).collect()
 }
 
 /// The record of one word.
 pub fn error_rate(confidence: Confidence) -> Option<ErrorRate> {
     error_rates().into_iter().find(|rate| rate.confidence == confidence)
+}
+
+/// The record of a cause; none where no case ever named it.
+pub fn cause_record(cause: &str) -> Option<CauseRecord> {
+    COUNTED.causes.get(cause).copied()
+}
+
+/// Both in a sentence: how often the word was wrong, and the cause.
+pub fn record_sentence(confidence: Confidence, cause: &str) -> String {
+    let word = confidence.word();
+    let of_word = match error_rate(confidence) {
+        Some(rate) => format!(
+            "Findings called {word} were wrong in {} of {} known cases, 95 % interval {:.0} to {:.0} % ({})",
+            rate.wrong, rate.findings, rate.wrong_ci95_pct[0], rate.wrong_ci95_pct[1], rate.measured
+        ),
+        None => format!("No finding called {word} was tried on a case that others chose"),
+    };
+    match cause_record(cause) {
+        Some(record) => format!("{of_word}; {cause}: wrong in {} of {}.", record.wrong, record.named),
+        None => format!("{of_word}; {cause}: never tried."),
+    }
 }
 
 /// The score interval of a share, 95 %, per cent: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
@@ -92,9 +183,39 @@ mod tests {
     }
 
     #[test]
-    fn no_word_is_counted_twice_and_none_is_wrong_more_often_than_it_was_given() {
-        let words: std::collections::BTreeSet<&str> = COUNTED.iter().map(|one| one.confidence.word()).collect();
-        assert_eq!(words.len(), COUNTED.len());
-        assert!(COUNTED.iter().all(|one| one.wrong <= one.findings && !one.measured.is_empty()));
+    fn every_judged_line_can_be_read() {
+        let counted = count(JUDGED, RULES).expect("tests/zoo/judged/*.jsonl");
+        let lines = JUDGED.lines().count();
+        assert!(lines > 0 && counted.cases as usize <= lines, "{counted:?}");
+        // Counted by hand from the table of 2026-11-29: 10, 12, 15, 16, 19, K, N; 03, 17, 24, G.
+        assert_eq!(counted.words.get(&Confidence::Mechanism), Some(&(7, 4)));
+        assert_eq!(counted.words.get(&Confidence::Correlated), Some(&(4, 3)));
+        assert_eq!(counted.causes.get("sync.more"), Some(&CauseRecord { named: 4, wrong: 4 }));
+    }
+
+    /// The version that lines are written with is the one that they are compared to.
+    #[test]
+    fn the_zoo_and_the_build_agree_on_the_version_of_the_rules() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/zoo/judged.py");
+        let said = std::process::Command::new("python3").args([script, "rules"]).output().expect("python3");
+        assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), RULES, "{}", String::from_utf8_lossy(&said.stderr));
+    }
+
+    #[test]
+    fn cases_are_counted_by_word_cause_and_rules() {
+        let line = |rules: &str, counted: bool, verdict: &str| {
+            format!(
+                r#"{{"set":"s","case":"c","rules":"{rules}","counted":{counted},"found":[{{"cause":"a.b","confidence":"mechanism","verdict":"{verdict}"}}]}}"#
+            )
+        };
+        let lines =
+            [line("1", true, "right"), line("1", true, "half"), line("1", true, "wrong"), line("1", false, "wrong")];
+        let counted = count(&lines.join("\n"), "1").expect("lines");
+        assert_eq!((counted.cases, counted.on_other_rules), (3, false));
+        assert_eq!(counted.words.get(&Confidence::Mechanism), Some(&(3, 1)));
+        assert_eq!(counted.measured(), "3 cases of s, counted on these rules");
+        let changed = count(&lines.join("\n"), "2").expect("lines");
+        assert_eq!(changed.measured(), "3 cases of s, counted on other rules");
+        assert!(count("{}", "1").is_err() && count(&line("1", true, "perhaps"), "1").is_err());
     }
 }
