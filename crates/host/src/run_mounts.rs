@@ -233,6 +233,23 @@ mod tests {
         assert!(error.contains("found nothing mounted at /data/not/mounted"), "{error}");
     }
 
+    /// Of two mounts at one place the last one lies on top: its options are those that are kept.
+    #[test]
+    fn the_upper_of_two_mounts_is_changed() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().expect("tempdir");
+        let proc = root.path().join("proc/self");
+        std::fs::create_dir_all(&proc).expect("mkdir");
+        let lines = "30 1 8:1 / /data rw,nosuid,relatime - ext4 /dev/vda rw\n31 30 8:2 / /data rw,noexec,relatime - xfs /dev/vdb rw\n";
+        std::fs::write(proc.join("mountinfo"), lines).expect("write");
+        let mut options = MountOptions::default();
+        options.take("/data", "noatime").expect("an option");
+        let mounts = options.prepare(root.path()).expect("it is there");
+        assert_eq!(mounts.changes[0].flags, libc::MS_NOEXEC | libc::MS_NOATIME);
+    }
+
     #[test]
     fn a_child_sees_other_options_and_nobody_else_does() {
         if !rustix::process::geteuid().is_root() {

@@ -593,6 +593,26 @@ mod tests {
         assert!(!ownership.remove(&ours).expect("gone"));
     }
 
+    /// Between the look and the opening another file may take the place of the one that was looked at.
+    #[test]
+    fn a_file_that_was_replaced_since_the_look_is_not_opened() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let state = tempfile::tempdir().expect("tempdir");
+        let ownership = Ownership::new(state.path());
+        let path = dir.path().join("file");
+        std::fs::write(&path, "looked at").expect("write");
+        let looked_at = File::open(&path).expect("it is there");
+        let permit =
+            Permit { identity: Some(Identity::of(looked_at.as_fd()).expect("known")), marked: false, follow: false };
+        assert!(permit.open(&path, OFlags::WRONLY, &ownership).is_ok());
+        std::fs::rename(&path, dir.path().join("kept")).expect("rename");
+        std::fs::write(&path, "another's").expect("write");
+        assert!(matches!(permit.open(&path, OFlags::WRONLY, &ownership), Err(Unopened::Replaced)));
+        std::fs::remove_file(&path).expect("remove");
+        std::os::unix::fs::symlink(dir.path().join("kept"), &path).expect("link");
+        assert!(matches!(permit.open(&path, OFlags::WRONLY, &ownership), Err(Unopened::Replaced)));
+    }
+
     #[test]
     fn the_registry_answers_where_attributes_cannot() {
         let dir = tempfile::tempdir().expect("tempdir");

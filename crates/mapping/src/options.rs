@@ -300,6 +300,19 @@ mod tests {
     use pagelab_residency::maps;
 
     #[test]
+    fn a_file_must_be_as_long_as_the_part_to_map() {
+        let file = OwnedFd::from(tempfile::tempfile().expect("tempfile"));
+        let set = |bytes: u64| File::from(file.try_clone().expect("a descriptor")).set_len(bytes).expect("length");
+        set((2 << 20) - 1);
+        let error = check_length(&file, 1 << 20, 1 << 20).expect_err("a byte is missing");
+        let MapError::FileTooShort { found_bytes, needed_bytes } = error else { panic!("{error}") };
+        assert_eq!((found_bytes, needed_bytes), ((2 << 20) - 1, 2 << 20));
+        set(2 << 20);
+        check_length(&file, 1 << 20, 1 << 20).expect("it is as long");
+        assert!(check_length(&file, (1 << 20) + 1, 1 << 20).is_err());
+    }
+
+    #[test]
     fn memory_is_advised_as_its_page_size_asks() {
         if !Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
             return;

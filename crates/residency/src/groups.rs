@@ -94,4 +94,18 @@ mod tests {
         let own = ["memory/a/b", "c", "unified/c"].map(|folder| root.join("sys/fs/cgroup").join(folder));
         assert_eq!(own_groups(root, &process, "memory"), own);
     }
+
+    /// `cpuset` and `cpuacct` are no `cpu`.
+    #[test]
+    fn controllers_are_told_by_their_whole_names() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let process = dir.path().join("proc/7");
+        fs::create_dir_all(&process).expect("mkdir");
+        fs::write(process.join("cgroup"), "9:cpuset,cpuacct:/x\n4:memory,cpu:/a\n").expect("write");
+        let found = own_groups(dir.path(), &process, "cpu");
+        assert_eq!(found, [dir.path().join("sys/fs/cgroup/cpu/a")]);
+        assert!(
+            own_groups(dir.path(), &process, "cpus").is_empty() && own_groups(dir.path(), &process, "mem").is_empty()
+        );
+    }
 }

@@ -99,8 +99,11 @@ mod tests {
         assert_eq!(asked(Method::GET, &path, &[host]).unwrap(), "api/state");
         let own = [("host", "localhost:4711"), ("origin", "http://127.0.0.1:4711"), ("sec-fetch-site", "same-origin")];
         assert_eq!(asked(Method::GET, &path, &own).unwrap(), "api/state");
-        let refused: [(&str, Vec<(&'static str, &str)>); 7] = [
+        let refused: [(&str, Vec<(&'static str, &str)>); 10] = [
             (&path, vec![("host", "evil.example:4711")]),
+            (&path, vec![("host", "localhost.evil.example:4711")]),
+            (&path, vec![("host", "xlocalhost:4711")]),
+            (&path, vec![("host", "localhost:47110")]),
             (&path, vec![("host", "127.0.0.1:80")]),
             (&path, vec![host, ("origin", "http://evil.example")]),
             (&path, vec![host, ("origin", "null")]),

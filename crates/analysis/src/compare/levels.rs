@@ -18,7 +18,11 @@ const PART_ALONE: f64 = 1.0 / 4.0;
 
 /// The level of every family beside the primary metric.
 pub(super) fn of_families(primary: Option<&Primary>, alpha: f64) -> f64 {
-    match primary.map(|primary| primary.verdict) {
+    after(primary.map(|primary| primary.verdict), alpha)
+}
+
+fn after(verdict: Option<Verdict>, alpha: f64) -> f64 {
+    match verdict {
         Some(Verdict::Worse | Verdict::Better | Verdict::Different) => alpha,
         Some(Verdict::NoDifference) => alpha * PART,
         Some(Verdict::NotTested) | None => alpha * PART_ALONE,
@@ -41,4 +45,25 @@ pub(super) fn decide(budget: Option<&mut BudgetComparison>, profile: &mut [Profi
     let components = budget.components.iter().filter(|component| component.q.is_some()).count();
     let mechanisms = budget.mechanisms.iter().filter(|mechanism| mechanism.q.is_some()).count();
     vec![family("budget", components), family("mechanisms", mechanisms)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bounds on false findings in docs/trend.md and in tests/stats_false_findings.rs rest on these parts.
+    #[test]
+    fn families_have_a_part_of_the_level_by_what_the_primary_metric_says() {
+        for (verdict, part) in [
+            (Some(Verdict::Worse), 1.0),
+            (Some(Verdict::Better), 1.0),
+            (Some(Verdict::Different), 1.0),
+            (Some(Verdict::NoDifference), 0.04),
+            (Some(Verdict::NotTested), 0.25),
+            (None, 0.25),
+        ] {
+            let level = after(verdict, 0.05);
+            assert!((level - 0.05 * part).abs() < 1e-12, "{verdict:?}: {level}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ impl Moved {
         }
         let sides = [SideName::Test, SideName::Base].map(|side| Self::on(budget, side));
         let most = sides.into_iter().flatten().reduce(|a, b| if b.ns > a.ns { b } else { a });
-        most.filter(|moved| moved.ns >= LEAST_PART * budget.base_ns)
+        most.filter(|moved| is_worth_a_word(moved.ns, budget.base_ns))
     }
 
     fn on(budget: &BudgetComparison, slower: SideName) -> Option<Self> {
@@ -63,10 +63,26 @@ impl Moved {
     }
 }
 
+/// Whether a rise of components is large enough beside the time of the base.
+fn is_worth_a_word(rise_ns: f64, base_ns: f64) -> bool {
+    rise_ns >= LEAST_PART * base_ns
+}
+
 /// 1 where the test side is the slower one: differences are test less base.
 pub(super) fn sign_of(slower: SideName) -> f64 {
     match slower {
         SideName::Test => 1.0,
         SideName::Base => -1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rise_of_a_fiftieth_is_worth_a_word() {
+        assert!(is_worth_a_word(2.1e7, 1e9) && is_worth_a_word(2.0e7, 1e9));
+        assert!(!is_worth_a_word(1.9e7, 1e9));
     }
 }

@@ -219,3 +219,28 @@ fn bad_on_test(finding: &Finding, setting: &SettingSubject, toggle: &Comparison)
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_toggle_counts_where_nothing_else_was_decided() {
+        let change = |key: &str, follows: bool| SettingChange {
+            key: key.to_owned(),
+            base: Some("a".to_owned()),
+            test: Some("b".to_owned()),
+            follows,
+        };
+        let own = || change("thp.enabled", false);
+        let said = |others: Vec<SettingChange>| only_this(&[vec![own()], others].concat(), "thp.enabled");
+        assert!(said(vec![]).is_ok());
+        assert!(said(vec![change("mm.thp_disable", true)]).is_ok_and(|said| said.contains("follows from it")));
+        assert!(said(vec![change("file./data/f.extents", false)]).is_ok(), "how a file lies is an outcome");
+        let error = said(vec![change("thp.defrag", false)]).expect_err("another one was decided");
+        assert_eq!(error, "thp.defrag differs too");
+        let error = said(vec![change("thp.defrag", false), change("cpu.boost", false)]).expect_err("two more");
+        assert_eq!(error, "thp.defrag and 1 more differ too");
+        assert!(only_this(&[change("cpu.boost", false)], "thp.enabled").is_err(), "it does not differ itself");
+    }
+}

@@ -315,7 +315,7 @@ fn document(
         write: coded(joined.codes.write),
         instruction: coded(joined.codes.instruction),
         protection: coded(joined.codes.protection),
-        major: (joined.faults > 0 && joined.major_known == joined.faults).then_some(joined.major),
+        major: known_of_all(joined.major, joined.major_known, joined.faults),
         ends: None,
         collapses: Vec::new(),
         unattributed: joined.attributed.then_some(joined.unattributed),
@@ -436,4 +436,21 @@ fn tasks(joined: &Joined, tasks: &Tasks) -> Vec<OneTask> {
         .collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.faults), row.task_id));
     rows
+}
+
+/// A count that some faults say nothing about is no count of all.
+fn known_of_all(count: u64, known: u64, all: u64) -> Option<u64> {
+    (all > 0 && known == all).then_some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_some_faults_lack_is_null() {
+        assert_eq!(known_of_all(2, 3, 3), Some(2));
+        assert_eq!(known_of_all(2, 2, 3), None);
+        assert_eq!(known_of_all(0, 0, 0), None);
+    }
 }

@@ -72,11 +72,26 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Lo
     };
     rows.sort_by_key(|row| std::cmp::Reverse(key(row)));
     let (seconds, seconds_total) = cut(rows, selection.limit(sort != "time"));
-    let totals = totals.into_iter().map(|(stream, counts)| Total {
-        stream,
-        lost_pct: (counts.wanted() > 0).then(|| 100.0 * counts.lost as f64 / counts.wanted() as f64),
-        counts,
-    });
+    let totals = totals.into_iter().map(|(stream, counts)| Total { stream, lost_pct: lost_pct(counts), counts });
     let data = LossView { totals: totals.collect(), seconds, seconds_total };
     Ok(Answer::new("loss", recording, notes, data))
+}
+
+/// Lost events in per cent of those that should be in the recording; what was left out on purpose should not.
+fn lost_pct(counts: Counts) -> Option<f64> {
+    (counts.wanted() > 0).then(|| 100.0 * counts.lost as f64 / counts.wanted() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_told_of_what_was_wanted() {
+        let of = |seen, lost, filtered| lost_pct(Counts { seen, lost, filtered });
+        assert_eq!(of(1000, 70, 300), Some(10.0));
+        assert_eq!(of(1000, 0, 300), Some(0.0));
+        assert_eq!(of(300, 0, 300), None);
+        assert_eq!(of(10, 20, 0), Some(100.0), "a count of loss that is beyond what was seen");
+    }
 }

@@ -403,9 +403,9 @@ pub(super) const ROWS: &[Truth] = &[
     Truth {
         cause: "io.direct",
         time: &[
+            "run.block.request",
             "off.direct_io",
             "run.file.direct",
-            "run.block.request",
             "off.block_queue",
             "off.async_io",
             "run.interrupt",

@@ -239,6 +239,7 @@ pub(super) fn questions(truth: &Truth) -> Vec<Question> {
     all.extend(truth.edges.iter().flat_map(|edge| of_edge(&scenery, edge)));
     all.extend(truth.levers.iter().flat_map(|lever| of_lever(&scenery, *lever)));
     all.extend(without_lever(&scenery));
+    all.extend(of_share(&scenery));
     all.extend(of_claim(&scenery));
     all.extend(of_price(&scenery));
     all
@@ -338,15 +339,35 @@ fn more_work(unset: &Scenery<'_>, figures: &[&'static str]) -> Vec<Question> {
             scenery.moves.push((figure, 1000.0, 1000.0 * ratio));
             scenery
         };
-        for (part, ratio, is_part_of_more) in
-            [(0.5, 1.1 * (1.0 + NEAR), counts), (0.5, 1.1 * (1.0 - NEAR), false), (0.9, 2.0, false)]
-        {
+        // Seven tenths of the loss are no mere part of more work.
+        for (part, ratio, is_part_of_more) in [
+            (0.5, 1.1 * (1.0 + NEAR), counts),
+            (0.5, 1.1 * (1.0 - NEAR), false),
+            (0.67, 2.0, counts),
+            (0.73, 2.0, false),
+        ] {
             let there = at(part, ratio);
             let truth = if is_part_of_more { there.with_hole() } else { there.cause() };
             all.push(there.ask(format!("{figure} times {ratio:.2}, the cause being {part} of the loss"), truth));
         }
     }
     all
+}
+
+/// A cause of less than a twentieth of the loss is none.
+fn of_share(scenery: &Scenery<'_>) -> Vec<Question> {
+    // These are parts of all time on CPUs, which the rest of the loss raises as well; small pages may cost more later.
+    let is_of_all = matches!(scenery.truth.claims, Claims::Dearer("time:run.") | Claims::RiseAndTlb);
+    if is_of_all || is_of("run.user", scenery.truth.time) {
+        return Vec::new();
+    }
+    let at = |part: f64, holds: bool| {
+        let loss = RISE_NS + BESIDE_NS;
+        let there =
+            Scenery { own_ns: [OWN_NS, OWN_NS + part * loss], beside_ns: (1.0 - part) * loss, ..scenery.clone() };
+        there.ask(format!("it has {part} of the loss"), if holds { there.cause() } else { Answer::No })
+    };
+    vec![at(0.04, false), at(0.08, true)]
 }
 
 /// What is the cause's of the time by which its components rose, where other things change as well.
