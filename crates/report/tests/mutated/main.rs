@@ -121,6 +121,9 @@ fn drawn(recording: &Recording, ask: &mut impl FnMut(&str, &mut dyn FnMut())) {
     );
 }
 
+/// Changes, by seed 1, that ended a view once: products and differences of rows that overflowed.
+const FOUND: [u64; 3] = [10_730, 15_435, 17_766];
+
 /// On a thread with the stack of a program's first.
 #[test]
 fn changed_recordings_end_nothing() {
@@ -148,7 +151,8 @@ fn try_all() {
     let mut found: BTreeMap<String, (u64, String)> = BTreeMap::new();
     let (mut longest, mut most_kib) = (Duration::ZERO, 0);
     peak_kib();
-    for n in from..count.max(from + 1) {
+    let again = FOUND.iter().copied().filter(|_| (seed, from) == (1, 0));
+    for n in (from..count.max(from + 1)).chain(again) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1 << 32).wrapping_add(n));
         let dir = tmp.path().join("changed");
         copy(&bases[usize::from(n % 5 == 0)], &dir);

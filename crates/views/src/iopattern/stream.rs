@@ -100,7 +100,7 @@ impl Candidates {
             _ => stream.last.checked_add_signed(stream.stride) == Some(offset),
         };
         let near = |stream: &Stream| {
-            let reach = REACH * (end - offset);
+            let reach = REACH.saturating_mul(end - offset);
             stream.kind == Pattern::Sequential && stream.run >= PROVED && stream.end.abs_diff(offset) <= reach
         };
         let at = self.streams.iter().position(exact).or_else(|| self.streams.iter().position(near))?;

@@ -62,7 +62,7 @@ impl Tracker {
         let mut advised = Vec::new();
         for (held, piece) in space.held.overlapping(&range.clone()) {
             let common = held.end.min(range.end).saturating_sub(held.start.max(range.start));
-            if common * 2 >= held.end - held.start {
+            if common.saturating_mul(2) >= held.end - held.start {
                 advised.push(*piece);
             }
         }

@@ -127,7 +127,7 @@ pub(crate) struct OnMapping {
 impl OnMapping {
     /// Faults that found no page.
     pub(crate) fn missing(&self) -> u64 {
-        self.faults - self.protection_faults
+        self.faults.saturating_sub(self.protection_faults)
     }
 
     /// Counts the step from one page to the next.
