@@ -128,14 +128,14 @@ impl Ledger {
         profile.prior += u64::from(origin == Origin::Prior);
         profile.address_asked += u64::from(origin == Origin::Call { asked: true });
         profile.after_refusal += u64::from(substitute);
-        profile.eligible_slots += grown_slots;
+        profile.eligible_slots = profile.eligible_slots.saturating_add(grown_slots);
         count_alignment(profile, request, slot);
     }
 
     pub(super) fn grew(&mut self, class: u32, bytes: u64, grown_slots: u64) {
         if let Some(profile) = self.profile(class) {
-            profile.bytes += bytes;
-            profile.eligible_slots += grown_slots;
+            profile.bytes = profile.bytes.saturating_add(bytes);
+            profile.eligible_slots = profile.eligible_slots.saturating_add(grown_slots);
         }
     }
 
@@ -160,10 +160,10 @@ impl Ledger {
         }
         if let Some(profile) = self.profile(to) {
             profile.mappings += 1;
-            profile.bytes += len;
-            profile.eligible_slots += slots;
+            profile.bytes = profile.bytes.saturating_add(len);
+            profile.eligible_slots = profile.eligible_slots.saturating_add(slots);
             if aligned_by_address {
-                profile.slots_if_aligned += whole_slots(&(0..len), slot);
+                profile.slots_if_aligned = profile.slots_if_aligned.saturating_add(whole_slots(&(0..len), slot));
                 if len >= slot {
                     add_misalignment(profile, start % slot);
                 }
@@ -185,7 +185,7 @@ impl Ledger {
             self.refused.iter_mut().find(|(_, known)| known.page_bytes == page_bytes && known.errno == errno)
         {
             known.count += 1;
-            known.bytes += len;
+            known.bytes = known.bytes.saturating_add(len);
             known.smallest_bytes = known.smallest_bytes.min(len);
             known.largest_bytes = known.largest_bytes.max(len);
             known.last_ts = ts;
@@ -264,7 +264,7 @@ impl Ledger {
 }
 
 fn count_alignment(profile: &mut ClassProfile, request: &Request, slot: u64) {
-    profile.slots_if_aligned += whole_slots(&(0..request.map.len), slot);
+    profile.slots_if_aligned = profile.slots_if_aligned.saturating_add(whole_slots(&(0..request.map.len), slot));
     if request.map.len < slot {
         return;
     }

@@ -242,6 +242,8 @@ pub(super) fn questions(truth: &Truth) -> Vec<Question> {
     all.extend(of_share(&scenery));
     all.extend(of_claim(&scenery));
     all.extend(of_price(&scenery));
+    // What is answered soonest first: a cause that is not there is not weighed.
+    all.sort_by_key(|question| question.truth != Answer::No);
     all
 }
 
