@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pagelab_analysis::compare::{RecorderShare, Unknown, UnknownComponent};
-use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained, lost_time, record_sentence};
+use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained, lost_time, record_in_full};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
 
@@ -19,7 +19,7 @@ pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> Strin
     );
     out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
     if compared {
-        out.push_str(&labelled("Record", &record_sentence(finding.confidence, &finding.cause), width));
+        out.push_str(&labelled("Record", &record_in_full(finding.confidence, &finding.cause), width));
     }
     out.push_str(&changed(&finding.numbers, compared, width));
     if let Some(effect) = &finding.effect {

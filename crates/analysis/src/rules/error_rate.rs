@@ -110,9 +110,12 @@ fn count(lines: &str, rules: &str) -> serde_json::Result<Counted> {
 static COUNTED: LazyLock<Counted> = LazyLock::new(|| count(JUDGED, RULES).unwrap_or_default());
 
 impl Counted {
+    fn on_rules(&self) -> &'static str {
+        if self.on_other_rules { "counted on other rules" } else { "counted on these rules" }
+    }
+
     fn measured(&self) -> String {
-        let rules = if self.on_other_rules { "counted on other rules" } else { "counted on these rules" };
-        format!("{} cases of {}, {rules}", self.cases, self.sets.join(", "))
+        format!("{} cases of {}, {}", self.cases, self.sets.join(", "), self.on_rules())
     }
 }
 
@@ -139,19 +142,40 @@ pub fn cause_record(cause: &str) -> Option<CauseRecord> {
     COUNTED.causes.get(cause).copied()
 }
 
-/// Both in a sentence: how often the word was wrong, and the cause.
+/// How often the word was wrong, and the cause, in a sentence for the screen.
 pub fn record_sentence(confidence: Confidence, cause: &str) -> String {
     let word = confidence.word();
-    let of_word = match error_rate(confidence) {
-        Some(rate) => format!(
-            "Findings called {word} were wrong in {} of {} known cases, 95 % interval {:.0} to {:.0} % ({})",
-            rate.wrong, rate.findings, rate.wrong_ci95_pct[0], rate.wrong_ci95_pct[1], rate.measured
-        ),
-        None => format!("No finding called {word} was tried on a case that others chose"),
-    };
+    let of_cause = of_cause(cause);
+    match error_rate(confidence) {
+        Some(rate) => {
+            let rules = COUNTED.on_rules();
+            format!(
+                "Findings called {word} were wrong in {} of {} known cases ({rules}); {of_cause}.",
+                rate.wrong, rate.findings
+            )
+        }
+        None => format!("No finding called {word} was tried on a case that others chose; {of_cause}."),
+    }
+}
+
+/// The same with the interval and the cases.
+pub fn record_in_full(confidence: Confidence, cause: &str) -> String {
+    let Some(rate) = error_rate(confidence) else { return record_sentence(confidence, cause) };
+    let [low, high] = rate.wrong_ci95_pct;
+    format!(
+        "findings called {} were wrong in {} of {} known cases, 95 % interval {low:.0} to {high:.0} % ({}); {}",
+        confidence.word(),
+        rate.wrong,
+        rate.findings,
+        rate.measured,
+        of_cause(cause)
+    )
+}
+
+fn of_cause(cause: &str) -> String {
     match cause_record(cause) {
-        Some(record) => format!("{of_word}; {cause}: wrong in {} of {}.", record.wrong, record.named),
-        None => format!("{of_word}; {cause}: never tried."),
+        Some(record) => format!("{cause}: wrong in {} of {}", record.wrong, record.named),
+        None => format!("{cause}: never tried"),
     }
 }
 

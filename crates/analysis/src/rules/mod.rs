@@ -69,7 +69,7 @@ pub use causes::RULES;
 pub use chain::{Case, Verdict};
 pub use confirm::{Confirmation, confirm, follow_up, not_decided};
 pub use docs::markdown;
-pub use error_rate::{CauseRecord, ErrorRate, cause_record, error_rate, error_rates, record_sentence};
+pub use error_rate::{CauseRecord, ErrorRate, cause_record, error_rate, error_rates, record_in_full, record_sentence};
 pub use finding::{
     Confidence, Considered, Diagnosis, Effect, Finding, Fix, FollowUp, MappingSubject, Number, Reach, RuleOutcome,
     SettingSubject, SideName, Unexplained, lost_time,
