@@ -233,16 +233,6 @@ def normal(name):
     return name.removesuffix("::<>")
 
 
-def symbols(recording):
-    """Share of samples by symbol, in percent: what was inlined counts for the function around it, as perf report has it."""
-    total = collections.Counter()
-    for frames, weight in recording.stacks():
-        while len(frames) > 1 and frames[-1].endswith("_[i]"):
-            frames.pop()
-        total[frames[-1]] += weight
-    return {name: 100 * weight / sum(total.values()) for name, weight in total.most_common()}
-
-
 def perf_top(w, command):
     data = w / "perf.data"
     # Not from perf's cache: programs that differ in names alone have one build id.
@@ -315,7 +305,8 @@ def main():
         try:
             command = make(work)
             case = world.Case(arguments.pagelab.resolve(), HERE / "odd", work)
-            leaves = symbols(case.record(*command, seconds, observe="tasks,maps,cpu"))
+            # As perf report has it.
+            leaves = case.record(*command, seconds, observe="tasks,maps,cpu").leaves(inlined=False)
             ours = next(iter(leaves), None)
             whole = work / "whole"
             theirs = perf_top(work, [str(whole) if whole.exists() else command[0], str(seconds)])

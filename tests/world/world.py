@@ -72,10 +72,12 @@ class Recording:
             stacks.append((frames.split(";"), int(weight)))
         return stacks
 
-    def leaves(self):
-        """Share of samples by innermost function, in percent."""
+    def leaves(self, inlined=True):
+        """Share of samples by innermost function, in percent; `inlined=False`: what was inlined counts for the function around it."""
         total = collections.Counter()
         for frames, weight in self.stacks():
+            while not inlined and len(frames) > 1 and frames[-1].endswith("_[i]"):
+                frames.pop()
             total[frames[-1]] += weight
         everything = sum(total.values()) or 1
         return {name: 100 * weight / everything for name, weight in total.most_common()}

@@ -37,29 +37,22 @@ def faults(w, program, data):
         w.expect(view["sums"]["faults_recorded"] == found, f"the view has {view['sums']}")
 
 
-def perf_share(w, *command):
-    """Share of perf's samples in the kernel's threads, in percent."""
-    data = w.work / "perf.data"
-    w.run("perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-o", data, "--", *command)
-    text = w.run("perf", "report", "-i", data, "--stdio", "-s", "comm", "-F", "overhead,comm").stdout
-    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return sum(float(row[0].rstrip("%")) for row in rows if row[1].startswith("iou-"))
-
-
-def perf_reading(w, *command):
-    """Share of perf's samples below the kernel's reading of files, in percent."""
+def perf_shares(w, *command):
+    """Shares of perf's samples in the kernel's threads, and below the kernel's reading of files, in percent."""
     data = w.work / "perf.data"
     w.run("perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "997", "-o", data, "--", *command)
     stacks = w.run("perf", "script", "-i", data, "-F", "comm,ip,sym").stdout.split("\n\n")
-    stacks = [stack for stack in stacks if stack.strip()]
-    return 100 * sum("filemap_read" in stack for stack in stacks) / len(stacks)
+    stacks = [stack.strip() for stack in stacks if stack.strip()]
+    threads = sum(stack.startswith("iou-") for stack in stacks)
+    reading = sum("filemap_read" in stack for stack in stacks)
+    return 100 * threads / len(stacks), 100 * reading / len(stacks)
 
 
 def cpu_time(w, program, data):
     """CPU time of the kernel's threads, in profile, tasks and budget."""
     for mode in ["a", "s"]:
         command = [program, data, mode, 60000, 32768]
-        truth = perf_share(w, *command)
+        truth, truly_reading = perf_shares(w, *command)
         recording = w.record(*command, name=f"busy-{mode}", status=0, observe="default,cpu")
         rows = recording.sql(
             "select t.comm like 'iou-%' theirs, count(*) n from samples s join "
@@ -77,8 +70,7 @@ def cpu_time(w, program, data):
         w.expect(0.9 * counted < budget["kernel_run_ns"] < 1.15 * counted, f"mode {mode}: wait4 {counted} ns, budget {budget['kernel_run_ns']} ns")
         reads = sum(row["pct"] for row in budget["components"] if row["component"].startswith("run.file"))
         reads *= budget["lives_ns"] / budget["run_ns"]
-        truth = perf_reading(w, *command)
-        w.expect(truth / 2 < reads < truth * 2, f"mode {mode}: perf has {truth:.1f} % of samples in reading, RUN has {reads:.1f} %")
+        w.expect(truly_reading / 2 < reads < truly_reading * 2, f"mode {mode}: perf has {truly_reading:.1f} % of samples in reading, RUN has {reads:.1f} %")
 
 
 def of_run(w):
