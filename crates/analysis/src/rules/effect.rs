@@ -87,11 +87,12 @@ struct Difference {
 impl Difference {
     fn of(slow: &[Pair], fast: &[Pair]) -> Self {
         // Thousands of resamples ask for it: without the double precision of `stats::mean`, which some ten runs do not need.
-        let side = |pairs: &[Pair], pick: fn(&Pair) -> f64| match pairs {
-            [] => 0.0,
-            pairs => Some(pairs.iter().map(pick).sum::<f64>() / pairs.len() as f64)
-                .filter(|mean| mean.is_finite())
-                .unwrap_or(f64::INFINITY),
+        let side = |pairs: &[Pair], pick: fn(&Pair) -> f64| {
+            if pairs.is_empty() {
+                return 0.0;
+            }
+            let mean = pairs.iter().map(pick).sum::<f64>() / pairs.len() as f64;
+            if mean.is_finite() { mean } else { f64::INFINITY }
         };
         let difference = |pick: fn(&Pair) -> f64| side(slow, pick) - side(fast, pick);
         Self {

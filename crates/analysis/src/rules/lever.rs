@@ -4,7 +4,7 @@ use super::evidence::SettingChange;
 use super::finding::{SettingSubject, SideName};
 use super::quantity::Sign;
 use super::scene::Scene;
-use pagelab_vocab::settings::{matches, parse_size};
+use pagelab_vocab::settings::{matches, parse_size, setting};
 
 /// Which way of a change is for the worse.
 #[derive(Debug, Clone, Copy)]
@@ -78,12 +78,6 @@ impl Lever {
     }
 }
 
-/// The block device that a setting is one of.
-fn device_of<'a>(pattern: &str, key: &'a str) -> Option<&'a str> {
-    pattern.strip_prefix("block.<dev>.")?;
-    key.strip_prefix("block.")?.split('.').next()
-}
-
 /// The first lever of which a setting differs for the worse, with that setting.
 pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<SettingSubject> {
     let contrast = scene.evidence.contrast.as_ref()?;
@@ -96,7 +90,10 @@ pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<Set
         let is_meant = |key: &str| {
             matches(lever.pattern, key) && (lever.pattern == key || levers.iter().all(|other| other.pattern != key))
         };
-        let is_of_target = |key: &str| device_of(lever.pattern, key).is_none_or(|device| scene.uses(device));
+        let is_of_target = |key: &str| {
+            let info = setting(key);
+            info.as_ref().and_then(|info| info.arg("dev")).is_none_or(|device| scene.uses(device))
+        };
         let of_lever = |change: &&SettingChange| !change.follows && is_meant(&change.key) && is_of_target(&change.key);
         for change in contrast.differing.iter().filter(of_lever) {
             let (slow, fast) = match scene.slow.name {

@@ -115,6 +115,12 @@ impl<'a> Scenery<'a> {
         }
     }
 
+    /// What a figure is moved from and to.
+    fn moved(&self, figure: &str) -> Option<[f64; 2]> {
+        let entry = self.moves.iter().rfind(|(moved, ..)| *moved == figure);
+        entry.map(|(_, fast, slow)| [*fast, *slow])
+    }
+
     /// A figure on the fast and on the slow side: the sum of several, with `+` between them; of a component, or of all below a name
     /// that ends in a dot.
     fn figure(&self, figure: &str) -> [f64; 2] {
@@ -125,8 +131,7 @@ impl<'a> Scenery<'a> {
             };
             return [sum(&fast), sum(&slow)];
         }
-        let moved = |name: &str| self.moves.iter().rfind(|(moved, ..)| *moved == name);
-        let values = figure.split('+').map(|name| moved(name).map_or([STEADY; 2], |(_, fast, slow)| [*fast, *slow]));
+        let values = figure.split('+').map(|name| self.moved(name).unwrap_or([STEADY; 2]));
         values.fold([0.0; 2], |[fast, slow], [more_fast, more_slow]| [fast + more_fast, slow + more_slow])
     }
 
@@ -170,11 +175,15 @@ impl<'a> Scenery<'a> {
 
     /// The answer where the cause holds.
     fn cause(&self) -> Answer {
-        Answer::Cause { setting: self.lever.map(|lever| lever.key.to_owned()), is_whole: true, share: None }
+        self.held(true, None)
     }
 
     fn with_hole(&self) -> Answer {
-        Answer::Cause { setting: self.lever.map(|lever| lever.key.to_owned()), is_whole: false, share: None }
+        self.held(false, None)
+    }
+
+    fn held(&self, is_whole: bool, share: Option<f64>) -> Answer {
+        Answer::Cause { setting: self.lever.map(|lever| lever.key.to_owned()), is_whole, share }
     }
 }
 
@@ -259,8 +268,7 @@ fn of_edge(scenery: &Scenery<'_>, edge: &Edge) -> Vec<Question> {
             scenery.own_ns = [EDGE_NS, EDGE_NS * ratio];
             scenery.beside_ns = 0.0;
         } else {
-            let of_figure = scenery.moves.iter().rfind(|(name, ..)| *name == edge.figure);
-            let fast = of_figure.map_or(STEADY, |(_, fast, _)| *fast);
+            let fast = scenery.moved(edge.figure).map_or(STEADY, |[fast, _]| fast);
             scenery.moves.push((edge.figure, fast, fast * ratio));
             if matches!(scenery.truth.claims, Claims::More(_)) {
                 // A few events more cost little: nothing else may be lost beside it.
@@ -276,16 +284,16 @@ fn of_edge(scenery: &Scenery<'_>, edge: &Edge) -> Vec<Question> {
 
 /// The setting, the same the other way round, and without what must be seen beside it.
 fn of_lever(scenery: &Scenery<'_>, lever: Setting) -> Vec<Question> {
-    let there = scenery.clone().unset().set(lever);
+    let there = scenery.clone().set(lever);
     let turned = Setting { good: lever.bad, bad: lever.good, ..lever };
     let blamed = if lever.is_harmless { unblamed(scenery) } else { there.cause() };
     let mut all = vec![there.ask(format!("{} {} to {}", lever.key, lever.good, lever.bad), blamed)];
     let what = format!("{} {} to {}", lever.key, lever.bad, lever.good);
-    let there = scenery.clone().unset().set(turned);
+    let there = scenery.clone().set(turned);
     all.push(there.ask(what, if lever.either_way { there.cause() } else { unblamed(scenery) }));
     if lever.key.contains(".vda.") {
-        let others = kept_key(lever.key.replace(".vda.", ".vdb."));
-        let there = scenery.clone().unset().set(Setting { key: others, ..lever });
+        let others: &str = lever.key.replace(".vda.", ".vdb.").leak();
+        let there = scenery.clone().set(Setting { key: others, ..lever });
         all.push(there.ask(format!("{others}, of a disk that nobody uses"), unblamed(scenery)));
     }
     if !lever.with.is_empty() {
@@ -299,10 +307,6 @@ fn of_lever(scenery: &Scenery<'_>, lever: Setting) -> Vec<Question> {
         all.push(there.ask(format!("{} without what must be seen beside it", lever.key), unblamed(scenery)));
     }
     all
-}
-
-fn kept_key(key: String) -> &'static str {
-    key.leak()
 }
 
 /// The answer where no setting is to blame.
@@ -402,9 +406,7 @@ fn of_claim(scenery: &Scenery<'_>) -> Vec<Question> {
             OWN_NS + there.rise_ns() - OWN_NS / fast * slow
         }
     };
-    let setting = there.lever.map(|lever| lever.key.to_owned());
-    let share = Answer::Cause { setting, is_whole: true, share: Some(claimed / loss) };
-    let mut all = vec![there.ask("its share of the loss", share)];
+    let mut all = vec![there.ask("its share of the loss", there.held(true, Some(claimed / loss)))];
     if matches!(there.truth.claims, Claims::Rise | Claims::RiseAndTlb) {
         let mut there = scenery.clone().over(&[("time:run.user", PROGRAM_NS, PROGRAM_NS + 5e8)]);
         (there.own_ns, there.beside_ns) = ([OWN_NS, OWN_NS + 6e6], 0.0);
@@ -427,11 +429,11 @@ fn of_price(scenery: &Scenery<'_>) -> Vec<Question> {
     let at = |price_ns: f64, can: bool| {
         let mut there = scenery.clone();
         let more = there.rise_ns() / price_ns;
-        let moved = there.moves.iter().rfind(|(moved, ..)| *moved == figure).copied();
-        let ratio = moved.map_or(10.0, |(_, fast, slow)| slow / fast);
+        let moved = there.moved(figure);
+        let ratio = moved.map_or(10.0, |[fast, slow]| slow / fast);
         let fast = more / (ratio - 1.0);
         // All else that the cause moves goes with it.
-        let scale = moved.map_or(1.0, |(_, before, _)| fast / before);
+        let scale = moved.map_or(1.0, |[before, _]| fast / before);
         let counted: Vec<_> = there.moves.iter().filter(|(name, ..)| !name.starts_with("time:")).copied().collect();
         there.moves.extend(counted.iter().map(|(name, fast, slow)| (*name, fast * scale, slow * scale)));
         there.moves.push((figure, fast, fast * ratio));
