@@ -70,6 +70,13 @@ impl Workload {
         line.trim().to_owned()
     }
 
+    /// Whether it says something within a time, or has ended.
+    fn has_said(&self, within: Duration) -> bool {
+        let mut out = [rustix::event::PollFd::new(self.out.get_ref(), rustix::event::PollFlags::IN)];
+        let within = within.try_into().expect("some milliseconds");
+        !self.out.buffer().is_empty() || rustix::event::poll(&mut out, Some(&within)).is_ok_and(|ready| ready > 0)
+    }
+
     fn say(&mut self) {
         self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it reads");
     }
@@ -160,6 +167,10 @@ fn observer(members: Members) -> Observer {
 fn touch_and_check(observer: &mut Observer, workload: &mut Workload, seen: &mut Seen) {
     seen.drain(observer);
     workload.say();
+    // Others fill the rings meanwhile.
+    while !workload.has_said(Duration::from_millis(10)) {
+        seen.drain(observer);
+    }
     assert_eq!(workload.line(), "touched");
     seen.drain(observer);
     let pid = workload.pid();
@@ -322,6 +333,26 @@ fn a_cgroups_tasks_are_recorded_while_they_are_in_it() {
     assert!(tried > 0, "no cgroup file system under /sys/fs/cgroup");
 }
 
+/// The threads of all processes but this one, except those that have ended and wait for their parents.
+fn living() -> BTreeSet<u32> {
+    let mut tids = BTreeSet::new();
+    for process in fs::read_dir("/proc").expect("/proc").flatten() {
+        let pid = process.file_name().to_string_lossy().parse::<u32>();
+        let Ok(tasks) = fs::read_dir(process.path().join("task")) else { continue };
+        if pid.is_err() || pid.is_ok_and(|pid| pid == std::process::id()) {
+            continue;
+        }
+        for task in tasks.flatten() {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+            if state.is_some_and(|state| !"ZX".contains(state)) {
+                tids.extend(task.file_name().to_string_lossy().parse::<u32>());
+            }
+        }
+    }
+    tids
+}
+
 #[test]
 fn the_whole_system_is_everything_but_the_recorder() {
     if !is_root() {
@@ -329,18 +360,17 @@ fn the_whole_system_is_everything_but_the_recorder() {
     }
     let mut workload = Workload::start();
     let mut observer = observer(Members::All);
+    let before = living();
     let found = observer.find().expect("the walk");
-    let running = fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
-        entry.file_name().to_string_lossy().parse::<u32>().ok()?;
-        Some(fs::read_dir(entry.path().join("task")).ok()?.count())
-    });
-    let (running, own) = (running.sum::<usize>(), fs::read_dir("/proc/self/task").expect("/proc").count());
-    // Tasks come and go between the two looks.
-    assert!(found + 20 >= running - own, "{found} found, {running} running");
+    // Tasks come and go between the looks.
+    let living: BTreeSet<u32> = before.intersection(&living()).copied().collect();
     let mut seen = Seen::default();
     seen.drain(&mut observer);
     assert!(seen.tasks.iter().any(|task| task.tid == 2 && task.mm_id.is_none()), "kthreadd has no address space");
     assert!(seen.of(TaskOp::Snapshot, std::process::id()).is_empty(), "the recorder is left out");
+    let met: BTreeSet<u32> = seen.tasks.iter().map(|task| task.tid).collect();
+    let missed: Vec<&u32> = living.difference(&met).collect();
+    assert!(missed.is_empty(), "{missed:?} of {} are missing in {found} found", living.len());
     touch_and_check(&mut observer, &mut workload, &mut seen);
     assert_eq!(observer.event_counts().lost, 0);
     workload.goes_on();

@@ -75,6 +75,34 @@ struct Pair {
     account: f64,
 }
 
+/// Means over the runs of a side; 0 of a side without runs.
+#[derive(Debug, Clone, Copy)]
+struct Means {
+    cost: f64,
+    time: f64,
+    most: f64,
+    account: f64,
+}
+
+impl Means {
+    /// Thousands of resamples ask for it: without the double precision of `stats::mean`, which some ten runs do not need.
+    fn of<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Self {
+        let (mut runs, mut sums) = (0_u32, Self { cost: 0.0, time: 0.0, most: 0.0, account: 0.0 });
+        for pair in pairs {
+            runs += 1;
+            sums.cost += pair.cost;
+            sums.time += pair.time;
+            sums.most += pair.most;
+            sums.account += pair.account;
+        }
+        let mean = |sum: f64| {
+            let mean = sum / f64::from(runs.max(1));
+            if mean.is_finite() { mean } else { f64::INFINITY }
+        };
+        Self { cost: mean(sums.cost), time: mean(sums.time), most: mean(sums.most), account: mean(sums.account) }
+    }
+}
+
 /// Cost and time by which the sides differ. The cost is no more than the slow side's events can have caused.
 #[derive(Debug, Clone, Copy)]
 struct Difference {
@@ -85,21 +113,12 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(slow: &[Pair], fast: &[Pair]) -> Self {
-        // Thousands of resamples ask for it: without the double precision of `stats::mean`, which some ten runs do not need.
-        let side = |pairs: &[Pair], pick: fn(&Pair) -> f64| {
-            if pairs.is_empty() {
-                return 0.0;
-            }
-            let mean = pairs.iter().map(pick).sum::<f64>() / pairs.len() as f64;
-            if mean.is_finite() { mean } else { f64::INFINITY }
-        };
-        let difference = |pick: fn(&Pair) -> f64| side(slow, pick) - side(fast, pick);
+    fn of(slow: Means, fast: Means) -> Self {
         Self {
-            cost: difference(|pair| pair.cost),
-            time: difference(|pair| pair.time),
-            most: side(slow, |pair| pair.most),
-            account: difference(|pair| pair.account),
+            cost: slow.cost - fast.cost,
+            time: slow.time - fast.time,
+            most: slow.most,
+            account: slow.account - fast.account,
         }
     }
 
@@ -137,17 +156,13 @@ pub(crate) fn effect(scene: &Scene<'_>, cost: &Cost<'_>) -> Option<Effect> {
     if slow.is_empty() || (scene.fast.is_some() && fast.is_empty()) {
         return None;
     }
-    let found = Difference::of(&slow, &fast);
+    let found = Difference::of(Means::of(slow.iter()), Means::of(fast.iter()));
     if found.time <= 0.0 || !found.cost.is_finite() {
         return None;
     }
-    let ratios = resample(&slow, &fast, |slow, fast| {
-        let drawn = Difference::of(slow, fast);
-        (drawn.attributed(), drawn.time)
-    });
     Some(Effect {
         share: found.attributed() / found.time,
-        share_ci95: ratios,
+        share_ci95: resample(&slow, &fast),
         attributed_ns: found.attributed(),
         change_ns: found.time,
         per: scene.evidence.per().to_owned(),
@@ -184,20 +199,18 @@ fn sampling_error(samples: f64) -> Option<f64> {
     Some(critical_value(f64::INFINITY, 0.95).ok()? / samples.max(1.0).sqrt())
 }
 
-/// The 95 % interval of the ratio over resamples of both sides.
-fn resample(slow: &[Pair], fast: &[Pair], of: impl Fn(&[Pair], &[Pair]) -> (f64, f64)) -> Option<[f64; 2]> {
+/// The 95 % interval, over resamples of both sides, of the share of the lost time that the cost is.
+fn resample(slow: &[Pair], fast: &[Pair]) -> Option<[f64; 2]> {
     if slow.len() < 3 || (fast.len() < 3 && !fast.is_empty()) {
         return None;
     }
     let mut generator = ChaCha8Rng::seed_from_u64(SEED);
     let mut ratios = Vec::with_capacity(RESAMPLES);
-    let (mut drawn_slow, mut drawn_fast) = (Vec::with_capacity(slow.len()), Vec::with_capacity(fast.len()));
     for _ in 0..RESAMPLES {
-        draw(slow, &mut generator, &mut drawn_slow);
-        draw(fast, &mut generator, &mut drawn_fast);
-        let (cost, time) = of(&drawn_slow, &drawn_fast);
-        if time > 0.0 {
-            ratios.push(cost / time);
+        let slow = Means::of(drawn(slow, &mut generator));
+        let difference = Difference::of(slow, Means::of(drawn(fast, &mut generator)));
+        if difference.time > 0.0 {
+            ratios.push(difference.attributed() / difference.time);
         }
     }
     if (ratios.len() as f64) < RESAMPLES as f64 * (1.0 - MAX_USELESS) {
@@ -220,12 +233,11 @@ fn expanded_tail(n: usize) -> Option<f64> {
 }
 
 /// As many of the pairs as there are, by chance.
-fn draw(pairs: &[Pair], generator: &mut ChaCha8Rng, into: &mut Vec<Pair>) {
+fn drawn<'a>(pairs: &'a [Pair], generator: &mut ChaCha8Rng) -> impl Iterator<Item = &'a Pair> {
     let n = pairs.len() as u64;
     // Multiply and shift: bias below n / 2^32.
-    let index = |random: u32| ((u64::from(random) * n) >> 32) as usize;
-    into.clear();
-    into.extend((0..n).filter_map(|_| pairs.get(index(generator.next_u32())).copied()));
+    let index = move |random: u32| ((u64::from(random) * n) >> 32) as usize;
+    (0..n).filter_map(move |_| pairs.get(index(generator.next_u32())))
 }
 
 /// No page fault is served in less: entry, exit and the walk alone take this long on the fastest machines.
@@ -528,15 +540,11 @@ mod tests {
             Pair { cost, time, whole: time, least: f64::INFINITY, most: f64::INFINITY, account: 0.0 }
         };
         let side = |cost: f64, time: f64| -> Vec<Pair> { (0..6).map(|i| pair(i, cost, time)).collect() };
-        let of = |slow: &[Pair], fast: &[Pair]| {
-            let sum = |p: &[Pair], f: fn(&Pair) -> f64| p.iter().map(f).sum::<f64>() / p.len() as f64;
-            (sum(slow, |p| p.cost) - sum(fast, |p| p.cost), sum(slow, |p| p.time) - sum(fast, |p| p.time))
-        };
         let (slow, fast) = (side(80.0, 200.0), side(20.0, 100.0));
-        let [low, high] = resample(&slow, &fast, of).expect("six runs a side");
+        let [low, high] = resample(&slow, &fast).expect("six runs a side");
         assert!(low < 0.6 && 0.6 < high && high - low < 0.2, "{low} {high}");
-        assert_eq!(resample(&slow, &fast, of), Some([low, high]));
-        assert_eq!(resample(&slow[..2], &fast, of), None, "two runs have no interval");
-        assert_eq!(resample(&fast, &fast, of), None, "no change has no share");
+        assert_eq!(resample(&slow, &fast), Some([low, high]));
+        assert_eq!(resample(&slow[..2], &fast), None, "two runs have no interval");
+        assert_eq!(resample(&fast, &fast), None, "no change has no share");
     }
 }

@@ -104,8 +104,10 @@ pub(super) struct Pairing {
     gaps: u32,
     /// Recording of calls has ended before the rest.
     pub shed: bool,
-    /// From then on entries are seen as well as returns, CLOCK_MONOTONIC, ns.
+    /// Entries are seen as well as returns from then on, CLOCK_MONOTONIC, ns.
     pub whole_from: u64,
+    /// And until then: returns are seen for longer, so that what has begun before is known to its end.
+    pub whole_until: Option<u64>,
 }
 
 impl Pairing {
@@ -203,7 +205,8 @@ impl Pairing {
 
     /// A call that has a return and no entry.
     fn refused(&mut self, slot: &mut Slot, (ts, task_id): (u64, u32), ended: &Return) -> Option<Call> {
-        if self.gaps > 0 || self.shed || ts < self.whole_from {
+        let is_whole = ts >= self.whole_from && self.whole_until.is_none_or(|until| ts <= until);
+        if self.gaps > 0 || self.shed || !is_whole {
             slot.entry_unseen = true;
         } else if !std::mem::take(&mut slot.entry_unseen) {
             return self.row_of_refused(task_id, ts, ended);
@@ -316,6 +319,13 @@ mod tests {
         assert!(returned(&mut pairing, &mut slot, 21, WRITE, 1).is_empty(), "it began before");
         let refused = returned(&mut pairing, &mut slot, 22, WRITE, -1);
         assert_eq!(refused.first().map(Call::is_refused), Some(true));
+        pairing.whole_until = Some(30);
+        pairing.entered(&mut slot, (29, 7), &entry(1));
+        let ended = returned(&mut pairing, &mut slot, 32, WRITE, 1);
+        assert_eq!(ended.first().map(|call| call.dur_ns), Some(3), "it began while entries were seen");
+        for ts in [33, 34] {
+            assert!(returned(&mut pairing, &mut slot, ts, WRITE, 1).is_empty(), "entries are seen no more");
+        }
     }
 
     #[test]

@@ -319,6 +319,9 @@ impl PerfObserver {
 
     /// Ends recording; records made before can still be drained.
     pub fn detach(&mut self) {
+        // Events of returns are disabled last.
+        let whole_until = Some(now_ns());
+        self.tree.pairings.iter_mut().for_each(|pairing| pairing.whole_until = whole_until);
         for rings in &mut self.rings {
             rings.disable();
         }
