@@ -6,6 +6,7 @@
 //! another child continues after it.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -31,6 +32,8 @@ const ENDED: &str = "reading it ended the process that looks up names: it was ch
 /// Reasons that one file may give, and bytes of each.
 const REASONS_MAX: usize = 8;
 const REASON_BYTES_MAX: usize = 500;
+/// What a pipe holds.
+const PIPE_BYTES: usize = 64 << 10;
 /// Stands for the number of addresses where a file's last answer has come.
 const DONE: u32 = u32::MAX;
 
@@ -103,10 +106,12 @@ fn name_from(
     }
     drop(write);
     let pipe = File::from(read);
+    let mut received = VecDeque::new();
     while let Some(origin) = origins.get(named.len()) {
         let Ok(time) = budget.time_for(*origin) else { break };
         let begun = Instant::now();
-        let mut answers = Answers { pipe: &pipe, until: begun + time, is_over: &|| budget.is_over() };
+        let is_over = || budget.is_over();
+        let mut answers = Answers { pipe: &pipe, received: &mut received, until: begun + time, is_over: &is_over };
         let (mut answer, mut next) = (None, answers.next());
         while let Ok(Some(more)) = next {
             answer = Some(more);
@@ -228,6 +233,9 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
 /// The parent's end.
 struct Answers<'a> {
     pipe: &'a File,
+    /// Bytes that came through the pipe and were not asked for yet. Numbers and names are short: to wait for each of them takes longer
+    /// than to look it up.
+    received: &'a mut VecDeque<u8>,
     until: Instant,
     /// The answer is not wanted any more.
     is_over: &'a dyn Fn() -> bool,
@@ -277,8 +285,9 @@ impl Answers<'_> {
     }
 }
 
-impl Read for Answers<'_> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+impl Answers<'_> {
+    /// Waits until there is something in the pipe, and takes what there is.
+    fn receive(&mut self) -> std::io::Result<()> {
         loop {
             let left = self.until.saturating_duration_since(Instant::now());
             if left.is_zero() || (self.is_over)() {
@@ -290,10 +299,25 @@ impl Read for Answers<'_> {
             match rustix::event::poll(&mut ready, Some(&wait)) {
                 // A signal may be one after which nobody waits for the answer.
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return self.pipe.read(into),
+                Ok(_) => {
+                    let mut bytes = [0; PIPE_BYTES];
+                    let mut pipe = self.pipe;
+                    let count = pipe.read(&mut bytes)?;
+                    self.received.extend(&bytes[..count]);
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Read for Answers<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.received.is_empty() {
+            self.receive()?;
+        }
+        self.received.read(into)
     }
 }
 

@@ -78,11 +78,16 @@ impl<'a> Sections<'a> {
     }
 
     fn load(&self, file: &File<'a>, name: impl Fn(SectionId) -> Option<&'static str>) -> gimli::Dwarf<Reader<'a>> {
+        let name = |id| name(id).filter(|_| !SAYS_NO_NAME.contains(&id));
         let loaded: Result<_, std::convert::Infallible> = gimli::Dwarf::load(|id| Ok(self.reader(file, name(id))));
         let Ok(dwarf) = loaded;
         dwarf
     }
 }
+
+/// Sections about variables and macros. They are as large as those about functions, and most distributions compress them.
+const SAYS_NO_NAME: [SectionId; 4] =
+    [SectionId::DebugLoc, SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro];
 
 /// Whether a file has debug information.
 pub(super) fn is_in(file: &File<'_>) -> bool {

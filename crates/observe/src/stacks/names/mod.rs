@@ -17,6 +17,7 @@ mod symtab;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -77,6 +78,8 @@ struct Known {
     inlined: HashMap<u64, Vec<Option<String>>>,
     /// Names by Go's own table.
     golang: HashMap<u64, Vec<u8>>,
+    /// Names for people, by those for the linker: a function has many addresses, and is asked for again with each answer.
+    shown: RefCell<HashMap<Vec<u8>, String>>,
     addrs: Vec<u64>,
     /// Why there may be none.
     lacks: Vec<String>,
@@ -93,6 +96,7 @@ impl Known {
             tables: Tables::default(),
             inlined: HashMap::new(),
             golang: HashMap::new(),
+            shown: RefCell::default(),
             addrs: sorted,
             lacks: Vec::new(),
             has_more: false,
@@ -175,21 +179,32 @@ impl Known {
     fn functions_at(&self, addr: u64) -> Vec<Function> {
         let symbol = self.functions.name(addr).or_else(|| self.golang.get(&addr).map(Vec::as_slice));
         let Some((last, inner)) = self.inlined.get(&addr).and_then(|names| names.split_last()) else {
-            return symbol.map(|name| Function { name: shown(name), inlined: false }).into_iter().collect();
+            return symbol.map(|name| Function { name: self.shown(name), inlined: false }).into_iter().collect();
         };
-        let inner = inner.iter().flatten().map(|name| Function { name: demangle(name), inlined: true });
+        let inner = inner.iter().flatten().map(|name| Function { name: self.shown(name.as_bytes()), inlined: true });
         let mut functions: Vec<Function> = inner.collect();
         let name = match (last.as_deref(), symbol) {
             // Compilers add to the names of symbols: `.constprop.0`, `.cold`.
-            (Some(name), Some(symbol)) if !is_of(symbol, name) => Some(shown(symbol)),
-            (None, Some(symbol)) => Some(shown(symbol)),
-            (name, _) => name.map(demangle),
+            (Some(name), Some(symbol)) if !is_of(symbol, name) => Some(self.shown(symbol)),
+            (None, Some(symbol)) => Some(self.shown(symbol)),
+            (name, _) => name.map(|name| self.shown(name.as_bytes())),
         };
         functions.extend(name.map(|name| Function { name, inlined: false }));
         if let Some(last) = functions.last_mut() {
             last.inlined = false;
         }
         functions
+    }
+
+    /// [`shown`], made once for each name.
+    fn shown(&self, name: &[u8]) -> String {
+        let mut all = self.shown.borrow_mut();
+        if let Some(shown) = all.get(name) {
+            return shown.clone();
+        }
+        let shown = shown(name);
+        all.insert(name.to_vec(), shown.clone());
+        shown
     }
 
     fn answer(&self, addrs: &[Option<u64>], data: Data<'_>) -> Answer {
