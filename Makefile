@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings ready-to-test test-programs test-all experiments experiments-check zoo zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -160,6 +160,15 @@ experiments: build setup-test ## the published experiments carried out again (ne
 
 experiments-check: build ## every figure of the experiments computed once more from the recordings in out/experiments
 	$(PAGELAB) reproduce $(EXPERIMENTS) --check
+
+mutants: setup web ## changes in one place that tests are to notice: COUNT=120 SEED=1 MINUTES=90 by chance, CHANGE=REV of changed lines; before them tests/mutants.toml
+	tools/mutants --by-hand
+	COUNT=$(COUNT) SEED=$(SEED) MINUTES=$(MINUTES) CHANGE=$(CHANGE) tools/mutants
+
+zoo-trial: build setup-zoo ## a set of tests/zoo/sets by its protocol, SET=eighth: made and asked in out/zoo-SET, goes on where it stopped (root; hours)
+	tests/zoo/trial.py ask $(PAGELAB) out/zoo-$(SET) $(SET)
+	tests/zoo/trial.py lines out/zoo-$(SET) $(SET) tests/zoo/judged/$$(date +%F)-$(SET).jsonl
+	tests/zoo/judged.py count tests/zoo/judged/$$(date +%F)-$(SET).jsonl
 
 zoo-sized: build setup-zoo ## cases of 5 to 100 % for tuning rules: known causes, losses that no rule knows, sides that are alike (root; hours)
 	tests/zoo/sized.py make $(PAGELAB) out/zoo-tuning tuning 1

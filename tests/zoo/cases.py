@@ -163,7 +163,7 @@ def files():
     yield "sync.more", "fio", *programs(fio("w", rw="write", bs="16k", size="16m", fsync=64), fio("w", rw="write", bs="16k", size="16m", fsync=1))
     throttled = work("write", ops=900, file=DATA + ".w", spin_us=200, span=1 << 30)
     yield "writeback.throttled", "write", *toggled(throttled, DIRTY, "4000000000", "4194304")
-    beside = fio("hog", filename="{dir}/hog.data", rw="write", bs="1m", size="512m", direct=1, iodepth=4, ioengine="libaio", time_based=1, runtime=60)
+    beside = fio("hog", thread=1, filename="{dir}/hog.data", rw="write", bs="1m", size="512m", direct=1, iodepth=4, ioengine="libaio", time_based=1, runtime=60)
     random = fio("r", rw="randread", bs="4k", size="64m", direct=1, io_size="24m")
     yield "writeback.in_the_way", "fio", Side(random), Side(random, beside=[beside]), ("device.slower",)
     deep = fio("d", rw="randread", bs="4k", size="64m", io_size="96m", direct=1, iodepth=32, ioengine="libaio")

@@ -25,8 +25,11 @@ class Kind:
     amount: float = 1
     # Other causes that would be right, too.
     also: tuple = ()
-    # Where the loss is, of a cause that no rule knows.
+    # Where the loss is.
     components: tuple = ()
+    # The part of the machine that it is in, and what the program does differently.
+    place: str = ""
+    truth: str = ""
     dose: bool = False
     # The loss, in percent of the base, that it cannot pass.
     largest: int = 100
