@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use addr2line::gimli::{self, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
+use addr2line::gimli::{self, DwarfPackage, EndianSlice, Reader as _, RunTimeEndian, SectionId};
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use object::{Object, ObjectSection};
 
@@ -74,7 +74,9 @@ impl<'a> Sections<'a> {
 
     fn reader(&self, file: &File<'a>, name: Option<&str>) -> Reader<'a> {
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        EndianSlice::new(name.map_or(&[][..], |name| self.bytes(file, name)), endian)
+        let bytes = name.map_or(&[][..], |name| self.bytes(file, name));
+        let is_of_abbreviations = [SectionId::DebugAbbrev.name(), ".debug_abbrev.dwo"].map(Some).contains(&name);
+        EndianSlice::new(if is_of_abbreviations { self.kept.keep(without_lines(bytes)) } else { bytes }, endian)
     }
 
     fn load(&self, file: &File<'a>, name: impl Fn(SectionId) -> Option<&'static str>) -> gimli::Dwarf<Reader<'a>> {
@@ -85,9 +87,57 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Sections about variables and macros. They are as large as those about functions, and most distributions compress them.
-const SAYS_NO_NAME: [SectionId; 4] =
-    [SectionId::DebugLoc, SectionId::DebugLocLists, SectionId::DebugMacinfo, SectionId::DebugMacro];
+/// Sections about variables, macros and lines. They are larger than those about functions, and most distributions compress them.
+const SAYS_NO_NAME: [SectionId; 5] = [
+    SectionId::DebugLine,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+];
+
+/// An attribute that DWARF 5 (table 7.5) leaves unused.
+const UNUSED_ATTRIBUTE: u8 = 0x06;
+
+/// Abbreviations in which units do not say where their lines are. `addr2line` reads lines of each unit that it looks into: as much work
+/// as the names, and no name comes of it. What follows on something that cannot be read stays as it is.
+fn without_lines(abbreviations: &[u8]) -> Vec<u8> {
+    let mut bytes = abbreviations.to_vec();
+    let whole = EndianSlice::new(abbreviations, RunTimeEndian::Little);
+    let mut lines_at = Vec::new();
+    // Where it ends does not matter: what was found by then counts.
+    let _ = places_of_lines(whole, &mut lines_at);
+    for at in lines_at {
+        bytes[at] = UNUSED_ATTRIBUTE;
+    }
+    bytes
+}
+
+/// Where the attribute for lines stands in tables of abbreviations, one behind the other.
+fn places_of_lines(whole: Reader<'_>, found: &mut Vec<usize>) -> gimli::Result<()> {
+    let mut rest = whole;
+    while !rest.is_empty() {
+        let is_end_of_table = rest.read_uleb128()? == 0;
+        if is_end_of_table {
+            continue;
+        }
+        let (_tag, _has_children) = (rest.read_uleb128()?, rest.read_u8()?);
+        loop {
+            let at = rest.offset_from(whole);
+            let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
+            if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+                rest.read_sleb128()?;
+            }
+            if (name, form) == (0, 0) {
+                break;
+            }
+            if name == u64::from(gimli::DW_AT_stmt_list.0) && whole[at] == gimli::DW_AT_stmt_list.0 as u8 {
+                found.push(at);
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Whether a file has debug information.
 pub(super) fn is_in(file: &File<'_>) -> bool {
@@ -182,5 +232,26 @@ impl<'a> Split<'_, 'a> {
         let mut dwarf = self.sections.load(&file, SectionId::dwo_name);
         dwarf.make_dwo(&load.parent);
         Some(Arc::new(dwarf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_do_not_say_where_their_lines_are_and_all_else_stays() {
+        let [name, lines, low, end] =
+            [gimli::DW_AT_name, gimli::DW_AT_stmt_list, gimli::DW_AT_low_pc, gimli::DwAt(0)].map(|at| at.0 as u8);
+        let constant = gimli::DW_FORM_implicit_const.0 as u8;
+        // A value may look like the attribute; two tables, and padding between them.
+        let tables =
+            [1, 0x11, 1, name, 8, lines, 0x17, low, constant, lines, end, 0, 0, 0, 1, 0x11, 0, lines, 0x17, end, 0, 0];
+        let mut wanted = tables;
+        (wanted[5], wanted[17]) = (UNUSED_ATTRIBUTE, UNUSED_ATTRIBUTE);
+        assert_eq!(without_lines(&tables), wanted);
+        for len in 0..tables.len() {
+            assert_eq!(without_lines(&tables[..len]).len(), len, "one that is cut short is no harm");
+        }
     }
 }
