@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from cases import all_cases
@@ -190,14 +191,19 @@ def ended(line, env, enter):
     """The exit status of a command, and what it said on stderr. One that does not end in time is killed with all that it started."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=said, env=env, preexec_fn=enter, start_new_session=True)
+        # A wait with a limit looks every 50 ms: as much as a small case loses.
+        late = threading.Timer(LONGEST_S, os.killpg, (process.pid, signal.SIGKILL))
+        late.start()
         try:
-            status = process.wait(LONGEST_S)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"{' '.join(line)}: did not end within {LONGEST_S} s") from None
+            status = process.wait()
         finally:
+            in_time = late.is_alive()
+            late.cancel()
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        if not in_time:
+            raise RuntimeError(f"{' '.join(line)}: did not end within {LONGEST_S} s")
         said.seek(0)
         return status, said.read()
 

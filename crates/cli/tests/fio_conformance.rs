@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::binary;
+use pagelab_testing::skipped;
 
 /// fio's sources, if they were fetched: `make setup-test` does, from Debian. `PAGELAB_FIO_TREE` names others.
 fn tree() -> Option<PathBuf> {
@@ -21,8 +22,7 @@ fn tree() -> Option<PathBuf> {
 #[test]
 fn fios_own_tests_pass() {
     let Some(tree) = tree() else {
-        println!("skipped: found no sources of fio; type: make setup-test, or set PAGELAB_FIO_TREE");
-        return;
+        return skipped("found no sources of fio; type: make setup-test, or set PAGELAB_FIO_TREE");
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/fio-conformance");
     let mut command = Command::new(script);

@@ -136,11 +136,7 @@ fn vm_a_killed_experiment_leaves_no_vm() {
 
 #[test]
 #[ignore = "boots two VMs: takes both processors for a minute or two"]
-fn vm_two_kernels_are_compared_and_the_list_is_short() {
-    if std::env::var_os("PAGELAB_TEST_FULL").is_none() {
-        eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
-        return;
-    }
+fn long_two_kernels_are_compared_and_the_list_is_short() {
     let dir = place(TWO_KERNELS);
     let document = experiment(dir.path());
     assert_eq!(document["failed_runs"].as_array().map(Vec::len), Some(0), "{document:#}");

@@ -16,6 +16,7 @@ mod dataframes;
 mod doctor;
 mod doctor_dax;
 mod doctor_mapped_by;
+mod durable;
 mod escapes;
 mod export;
 mod fio_conformance;

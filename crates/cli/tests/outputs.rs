@@ -31,6 +31,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/host/src/testing.rs", "a tree for tests"),
     ("crates/residency/src/testing.rs", "a tree for tests"),
     ("crates/mapping/src/lib.rs", "an example in the manual"),
+    ("crates/testing/", "in tests alone: the list that make test names"),
     ("crates/observe/src/bpf/renames.rs", "in a tmpfs of its own that is mounted nowhere"),
     ("crates/lab/", "its folders belong to this user, and so does the way to them (`folders::check_way`)"),
     ("crates/load/src/safety.rs", "targets and logs of jobs: O_EXCL, marked, held by a permit"),

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use pagelab_conformance::{Options, Report, Verdict, cases, run};
+use pagelab_testing::skipped;
 
 const FIXTURE: &str = env!("CARGO_BIN_EXE_pagelab-conformance-fixture");
 
@@ -90,9 +91,10 @@ fn host_every_case_passes_here() {
     assert_eq!(report.cases.len(), cases().count());
     let not_passed: Vec<_> = report.cases.iter().filter(|case| case.verdict != Verdict::Pass).collect();
     for case in &not_passed {
-        println!("{} {}: {}", case.verdict.word(), case.name, case.reason.as_deref().unwrap_or("no reason"));
-        assert_eq!(case.verdict, Verdict::Skip, "{}", case.name);
-        assert!(case.reason.as_deref().is_some_and(|reason| !reason.is_empty()), "{}", case.name);
+        let reason = case.reason.as_deref().unwrap_or_default();
+        assert_eq!(case.verdict, Verdict::Skip, "{}: {reason}", case.name);
+        assert!(!reason.is_empty(), "{}", case.name);
+        skipped(format_args!("{}: {reason}", case.name));
     }
     assert!(not_passed.len() <= 3, "{} are skipped", not_passed.len());
 }
@@ -112,7 +114,9 @@ fn host_every_case_fails_on_a_kernel_that_breaks_its_subject() {
         match result.verdict {
             Verdict::Fail => {}
             // What cannot be run here cannot be shown here.
-            Verdict::Skip => println!("{}: skipped", case.name),
+            Verdict::Skip => {
+                skipped(format_args!("{}: {}", case.name, result.reason.as_deref().unwrap_or("no reason")));
+            }
             Verdict::Pass | Verdict::Inconclusive => silent.push(case.name),
         }
     }

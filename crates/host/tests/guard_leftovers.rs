@@ -13,6 +13,7 @@ use pagelab_host::guard::{
     Door, FixtureDoor, Guard, GuardError, GuardOptions, KernelDoor, restore_leftovers_in, restore_leftovers_of,
     standing_of,
 };
+use pagelab_testing::skipped;
 
 const CHANGES: [&str; 4] =
     ["thp.enabled=never", "sysctl.vm.swappiness=10", "sysctl.vm.swappiness=20", "block.vda.read_ahead_kb=128"];
@@ -496,8 +497,7 @@ fn held_in(group: &Group, state: &Path) -> Fixture {
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_a_killed_cgroup_leaves_nothing_behind() {
     let Some(group) = Group::new("kill") else {
-        println!("no cgroup v2 that can be killed on this host");
-        return;
+        return skipped("no cgroup v2 that can be killed on this host");
     };
     let _back = common::settings::SetBack::of(&[BURST]);
     let before = burst();

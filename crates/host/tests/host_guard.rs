@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{FIXTURE, Fixture, eventually};
 use pagelab_host::guard::{Guard, GuardOptions, KernelDoor};
 use pagelab_host::settings::read;
+use pagelab_testing::skipped;
 
 fn root() -> &'static Path {
     Path::new("/")
@@ -32,8 +33,7 @@ fn open(state: &Path) -> Guard {
 /// with it are as before. A knob that this kernel does not have is said and left.
 fn there_and_back(key: &str, choose: impl Fn(&str) -> String, beside: &[&str]) {
     let Some(before) = value(key) else {
-        println!("{key}: this kernel does not have it");
-        return;
+        return skipped(format_args!("{key}: this kernel does not have it"));
     };
     let beside_before: Vec<Option<String>> = beside.iter().map(|key| value(key)).collect();
     let state = tempfile::tempdir().expect("a temporary folder");
@@ -112,8 +112,7 @@ fn host_block_queues_there_and_back() {
         .map(|number| format!("loop{number}"))
         .find(|dev| std::fs::read_to_string(format!("/sys/block/{dev}/size")).is_ok_and(|size| size.trim() == "0"));
     let Some(dev) = unused else {
-        println!("no unused loop device on this host");
-        return;
+        return skipped("no unused loop device on this host");
     };
     let key = |knob: &str| format!("block.{dev}.{knob}");
     let (requests, throttle) = (key("nr_requests"), key("wbt_lat_usec"));

@@ -386,11 +386,7 @@ fn vm_packages_are_checked_and_missing_ones_are_said() {
 
 #[test]
 #[ignore = "boots a VM three times; only in the long form"]
-fn vm_both_kernels_and_both_kinds_of_pmem_give_dax() {
-    if !is_full() {
-        eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
-        return;
-    }
+fn long_both_kernels_and_both_kinds_of_pmem_give_dax() {
     unless_hung(both_kernels_and_both_kinds_of_pmem_give_dax);
 }
 
@@ -416,11 +412,7 @@ fn both_kernels_and_both_kinds_of_pmem_give_dax() {
 
 #[test]
 #[ignore = "boots a VM that counts; only in the long form"]
-fn vm_instructions_are_counted() {
-    if !is_full() {
-        eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
-        return;
-    }
+fn long_instructions_are_counted() {
     let labs = Labs::new();
     let counting = Options {
         vm: Vm { icount_shift: Some(0), cpus: 1, ..Vm::default() },
@@ -450,11 +442,7 @@ fn vm_instructions_are_counted() {
 
 #[test]
 #[ignore = "boots a VM four times and breaks it; only in the long form"]
-fn vm_what_breaks_in_the_guest_is_said() {
-    if !is_full() {
-        eprintln!("skipped: PAGELAB_TEST_FULL=1 runs it");
-        return;
-    }
+fn long_what_breaks_in_the_guest_is_said() {
     let labs = Labs::new();
     let lab = labs.up(&options("break")).expect("up");
     // A guest that prints 1 GiB, one that fills its disk: both are the command's affair, and the lab goes on.

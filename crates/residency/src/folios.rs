@@ -154,6 +154,8 @@ impl Folios {
 
 #[cfg(test)]
 mod tests {
+    use pagelab_testing::skipped;
+
     use super::*;
     use crate::page_size::HUGE_2M_BYTES;
     use crate::testing::Memory;
@@ -166,7 +168,9 @@ mod tests {
         memory.touch(2 * HUGE_2M_BYTES);
         let pagemap = File::open("/proc/self/pagemap").expect("its own");
         let start = memory.address as u64;
-        let Ok(regions) = pagemap::scan(&pagemap, start, start + 4 * SLOT) else { return eprintln!("no PAGEMAP_SCAN") };
+        let Ok(regions) = pagemap::scan(&pagemap, start, start + 4 * SLOT) else {
+            return skipped("this kernel has no PAGEMAP_SCAN");
+        };
         let unmarked: Vec<Region> =
             regions.iter().map(|region| Region { categories: region.categories & !IS_ZERO_PAGE, ..*region }).collect();
         let huge: u64 =
@@ -180,7 +184,7 @@ mod tests {
                     "{marked:?}"
                 );
             }
-            _ => eprintln!("not looked at: it takes root, and huge pages to be had ({huge} bytes were)"),
+            _ => skipped(format_args!("it takes root, and huge pages to be had ({huge} bytes were)")),
         }
     }
 

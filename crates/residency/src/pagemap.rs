@@ -276,6 +276,8 @@ pub(crate) fn regions_of(entries: &[u64], start: u64) -> Vec<Region> {
 
 #[cfg(test)]
 mod tests {
+    use pagelab_testing::skipped;
+
     use super::*;
     use crate::page_size::PageSize;
     use crate::slots::inspect;
@@ -289,7 +291,7 @@ mod tests {
         assert!(memory.advise(0, 2 << 20, libc::MADV_NOHUGEPAGE));
         memory.touch(0);
         if !memory.advise(1 << 19, 1 << 18, MADV_GUARD_INSTALL) {
-            return eprintln!("this kernel has no guarded pages: {}", io::Error::last_os_error());
+            return skipped(format_args!("this kernel has no guarded pages: {}", io::Error::last_os_error()));
         }
         let held = inspect(memory.address, 1 << 20, PageSize::Base).expect("look").total().expect("told");
         assert_eq!((held.swapped_bytes, held.present_bytes()), (0, base_page_bytes() as u64));
@@ -343,7 +345,7 @@ mod tests {
             let mut found = Vec::new();
             match scan_into(&pagemap, start, end, categories, &mut found) {
                 Ok(()) => {}
-                Err(NoScan::Missing) => return eprintln!("this kernel has no PAGEMAP_SCAN"),
+                Err(NoScan::Missing) => return skipped("this kernel has no PAGEMAP_SCAN"),
                 Err(error) => panic!("{error:?}"),
             }
             let [one] = found.as_slice() else { panic!("{found:?}") };

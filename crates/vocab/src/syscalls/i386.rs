@@ -221,6 +221,7 @@ pub(super) fn aliases() -> HashMap<&'static str, &'static SyscallDef> {
 
 #[cfg(test)]
 mod tests {
+    use pagelab_testing::skipped;
     use std::path::Path;
 
     use super::super::by_name;
@@ -235,8 +236,7 @@ mod tests {
         assert!(all().is_sorted_by(|one, other| one.number < other.number));
         let header = Path::new("/usr/include/x86_64-linux-gnu/asm/unistd_32.h");
         let Ok(text) = std::fs::read_to_string(header) else {
-            println!("not compared: {} is not here", header.display());
-            return;
+            return skipped(format_args!("{} is not here", header.display()));
         };
         let mut compared = 0;
         for line in text.lines() {

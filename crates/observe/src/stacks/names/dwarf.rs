@@ -171,6 +171,8 @@ pub(super) fn functions<'a>(
     if let Some(common) = common {
         dwarf.set_sup(sections.load(common, |id| Some(id.name())));
     }
+    // Units share tables where `dwz` has been at work, as on Debian and Fedora.
+    dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
     let context =
         Context::from_dwarf(dwarf).map_err(|error| format!("the debug information cannot be read: {error}"))?;
     let split = Split { sections, others, package: OnceCell::new() };
