@@ -9,10 +9,12 @@ use crate::error::Result;
 use crate::rules::evidence::of_run;
 use crate::rules::{Considered, Finding, consider};
 use pagelab_recording::Recording;
+use pagelab_views::absence;
 use pagelab_views::mappings::{ClassKey, MappingProfile};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
 use pagelab_views::view::budget;
+use pagelab_vocab::streams::Stream;
 
 /// Format of the document.
 pub const EXPLAIN_FORMAT: u32 = 1;
@@ -39,13 +41,25 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// Every rule with its outcome.
     pub considered: Vec<Considered>,
-    /// Where the faults were, most first; empty if they were not recorded.
+    /// Where the faults were, most first; empty if there are none, for the reason in `no_mappings`.
     pub mappings: Vec<MappingLine>,
+    /// Why `mappings` is empty; null if it is not.
+    #[serde(default)]
+    pub no_mappings: Option<Absent>,
     /// Where the time went; null unless the states of tasks or samples were recorded.
     #[serde(default)]
     pub budget: Option<TimeAccount>,
     /// Notes a reader must know.
     pub notes: Vec<String>,
+}
+
+/// Why something is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
+pub struct Absent {
+    /// `none_seen`, `all_lost`, `left_out`, `missing`, `not_recorded` or `not_permitted`.
+    pub state: String,
+    /// The same in a sentence, with what to look at or to type next.
+    pub text: String,
 }
 
 /// The account of time in short: the view `budget` has all of it.
@@ -119,6 +133,10 @@ pub fn explain(dir: &Path) -> Result<Explanation> {
     for (stream, loss) in run.loss.iter().filter(|(_, loss)| loss.lost > 0) {
         notes.push(format!("stream {stream} lost {} of {} events", loss.lost, loss.seen));
     }
+    let profile = one.and_then(|one| one.profile.as_ref());
+    let mappings: Vec<MappingLine> = profile.map(lines).unwrap_or_default();
+    let faults = profile.map_or(0, |profile| profile.faults);
+    let no_mappings = if mappings.is_empty() { Some(why_no_mappings(dir, faults)?) } else { None };
     Ok(Explanation {
         format: EXPLAIN_FORMAT,
         dir: dir.display().to_string(),
@@ -127,10 +145,21 @@ pub fn explain(dir: &Path) -> Result<Explanation> {
         seconds: run.window.seconds(),
         findings: diagnosis.findings,
         considered: diagnosis.considered,
-        mappings: one.and_then(|one| one.profile.as_ref()).map(lines).unwrap_or_default(),
+        mappings,
+        no_mappings,
         budget: account(dir)?,
         notes,
     })
+}
+
+fn why_no_mappings(dir: &Path, faults: u64) -> Result<Absent> {
+    if faults > 0 {
+        let text = format!("no mapping is known that the {faults} page faults hit");
+        return Ok(Absent { state: "none_seen".to_owned(), text });
+    }
+    let recording = Recording::open(dir)?;
+    let absence = absence::absence(&recording, Stream::Faults, "page faults", &mut Vec::new())?;
+    Ok(Absent { state: absence.word().to_owned(), text: absence::sentence(&recording, &absence) })
 }
 
 fn account(dir: &Path) -> Result<Option<TimeAccount>> {

@@ -20,7 +20,8 @@ fn record(dir: &Path, side: &str, number: usize, variables: [(&str, &str); 2]) {
 }
 
 #[test]
-fn a_cause_is_toggled_and_confirmed() {
+#[ignore = "compares times: nothing may run beside it"]
+fn host_a_cause_is_toggled_and_confirmed() {
     let dir = scratch();
     for number in 0..4 {
         record(dir.path(), "base", number, KEPT);
@@ -46,7 +47,8 @@ fn a_cause_is_toggled_and_confirmed() {
 }
 
 #[test]
-fn too_little_time_decides_nothing_and_says_how_much_is_needed() {
+#[ignore = "compares times: nothing may run beside it"]
+fn host_too_little_time_decides_nothing_and_says_how_much_is_needed() {
     let dir = scratch();
     for number in 0..3 {
         record(dir.path(), "base", number, KEPT);

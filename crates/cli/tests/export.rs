@@ -100,9 +100,9 @@ fn what_cannot_be_exported_is_said() {
     let refused = |words: &[&str]| stderr(&run(Command::new(binary()).arg("export").args(words), 2));
     let here = dir.to_str().unwrap();
     assert!(
-        refused(&["folded", here]).contains("no samples were recorded; ask for them: pagelab record --observe cpu")
+        refused(&["folded", here]).contains("no samples were recorded; ask for them: pagelab record --observe default")
     );
-    assert!(refused(&["flamegraph", "--of", "sched", here]).contains("--observe sched"));
+    assert!(refused(&["flamegraph", "--of", "sched", here]).contains("--observe default,sched"));
     assert!(refused(&["folded", "--comm", "nobody", here]).contains("no name \"nobody\""));
     assert!(refused(&["firefly", here]).contains("invalid value"));
     assert!(refused(&["folded", "/nowhere"]).contains("/nowhere"));

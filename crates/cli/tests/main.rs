@@ -3,6 +3,7 @@
 //! One program: linking one for each file took longer than running them. Files that need a process of their own are programs of
 //! their own; `Cargo.toml` names them.
 
+mod absence;
 mod arrows;
 mod bad_input;
 mod calls_fixture;

@@ -224,7 +224,7 @@ fn a_recording_without_the_streams_says_how_to_get_them() {
     writer.close(|_| ()).unwrap();
     for (view, stream) in [("syscalls", "syscalls"), ("io", "syscalls"), ("sched", "sched")] {
         let notes = json(&dir, &[view])["notes"].to_string();
-        assert!(notes.contains(&format!("--observe {stream}")), "{view}: {notes}");
+        assert!(notes.contains(&format!("--observe default,{stream}")), "{view}: {notes}");
     }
 }
 

@@ -79,10 +79,6 @@ fn options(name: &str) -> Options {
     Options { name: name.to_owned(), supervisor: Some(FIXTURE.into()), ..Options::default() }
 }
 
-fn is_full() -> bool {
-    std::env::var_os("PAGELAB_TEST_FULL").is_some()
-}
-
 /// Runs a shell line that has to succeed; its output.
 fn shell(lab: &Lab, line: &str) -> String {
     let result = run(lab, line, 60);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -333,13 +333,16 @@ fn a_cgroups_tasks_are_recorded_while_they_are_in_it() {
     assert!(tried > 0, "no cgroup file system under /sys/fs/cgroup");
 }
 
-/// The threads of all processes but this one, except those that have ended and wait for their parents.
+/// The threads of all processes but this one, except those that have ended and wait for their parents. A kernel may hide a process from
+/// root, too, as that of some virtual machines does with the agent of its host: whose mappings root may not read is not met by the walk.
 fn living() -> BTreeSet<u32> {
     let mut tids = BTreeSet::new();
     for process in fs::read_dir("/proc").expect("/proc").flatten() {
         let pid = process.file_name().to_string_lossy().parse::<u32>();
         let Ok(tasks) = fs::read_dir(process.path().join("task")) else { continue };
-        if pid.is_err() || pid.is_ok_and(|pid| pid == std::process::id()) {
+        let is_hidden =
+            fs::read(process.path().join("maps")).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        if pid.is_err() || pid.is_ok_and(|pid| pid == std::process::id()) || is_hidden {
             continue;
         }
         for task in tasks.flatten() {

@@ -61,8 +61,8 @@ fn account(explanation: &Explanation, style: &Style) -> String {
 }
 
 fn mappings(explanation: &Explanation, style: &Style) -> String {
-    if explanation.mappings.is_empty() {
-        return "Mappings and faults were not recorded.\n".to_owned();
+    if let Some(absent) = &explanation.no_mappings {
+        return wrap(&absent.text, style.width, "Where the faults were: ", "  ");
     }
     let mut table = Table::new([
         left("memory"),

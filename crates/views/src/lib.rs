@@ -48,6 +48,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod absence;
 pub mod answer;
 pub mod calls;
 mod error;

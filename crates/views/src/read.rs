@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use pagelab_recording::tables::{LossRow, Row, TableView, TasksRow};
-use pagelab_recording::{Probe, ProbeState, Recording, Result};
+use pagelab_recording::{Recording, Result};
 use pagelab_vocab::streams::{EVENTS, Stream};
 use pagelab_vocab::terminal::escape;
 use pagelab_vocab::terminal::shell_path;
@@ -69,7 +69,7 @@ impl Counts {
 }
 
 /// What the table `loss` counts under a name.
-fn counts_of(recording: &Recording, name: &str, notes: &mut Vec<String>) -> Result<Counts> {
+pub(crate) fn counts_of(recording: &Recording, name: &str, notes: &mut Vec<String>) -> Result<Counts> {
     let mut counts = Counts::default();
     let mut said = Vec::new();
     each::<LossRow>(recording, &mut said, |row| {
@@ -104,95 +104,6 @@ pub fn lost(recording: &Recording, stream: Stream, notes: &mut Vec<String>) -> R
         }
     }
     loss_of(recording, stream, notes)
-}
-
-/// A note if a view has no rows, saying why: nothing recorded, or nothing selected. `what` is what rows are called.
-pub fn nothing(
-    recording: &Recording,
-    stream: Stream,
-    what: &str,
-    all: u64,
-    selected: u64,
-    notes: &mut Vec<String>,
-) -> Result<()> {
-    if all > 0 {
-        if selected == 0 {
-            notes.push(format!("none of the {all} {what} is selected"));
-        }
-        return Ok(());
-    }
-    let probe = recording.manifest().probes.iter().find(|probe| probe.name == stream.name());
-    let otherwise = match probe {
-        Some(probe) if probe.state == ProbeState::Refused => {
-            let reason = probe.reason.as_deref().unwrap_or("no reason is recorded");
-            let fix = probe.fix.as_deref().map_or_else(String::new, |fix| format!("; what mends it: {fix}"));
-            format!("no {what} were recorded: {stream} was refused: {reason}{fix}")
-        }
-        Some(probe) => match lacking(recording, probe) {
-            Some(seen) => {
-                let dir = shell_path(recording.dir());
-                format!(
-                    "no {what} are here: the recording lacks {stream} although {seen} were seen; what is missing: pagelab check {dir}"
-                )
-            }
-            None => format!("no {what} were recorded: {stream} ran and saw none"),
-        },
-        None => format!("no {what} were recorded; ask for them: pagelab record --observe {stream}"),
-    };
-    none_recorded(recording, stream, what, otherwise, notes)
-}
-
-/// A note that a view has no rows: that they were lost or left out, where the stream saw events, else `otherwise`.
-pub(crate) fn none_recorded(
-    recording: &Recording,
-    stream: Stream,
-    what: &str,
-    otherwise: String,
-    notes: &mut Vec<String>,
-) -> Result<()> {
-    no_rows_of(recording, stream.name(), what, otherwise, notes)
-}
-
-/// The same of rows that no stream fills, by the name of their table.
-pub(crate) fn no_rows_of(
-    recording: &Recording,
-    name: &str,
-    what: &str,
-    otherwise: String,
-    notes: &mut Vec<String>,
-) -> Result<()> {
-    let counts = counts_of(recording, name, notes)?;
-    notes.push(gone(recording, name, what, counts).unwrap_or(otherwise));
-    Ok(())
-}
-
-/// Where the rows are of which a recording has none, if some were seen.
-fn gone(recording: &Recording, name: &str, what: &str, counts: Counts) -> Option<String> {
-    let Counts { seen, lost, filtered } = counts;
-    let dir = shell_path(recording.dir());
-    match (lost, filtered) {
-        (0, 0) => None,
-        (0, filtered) => Some(format!(
-            "no {what} were recorded: all {filtered} that {name} saw were left out on purpose; what for: pagelab show {dir} summary"
-        )),
-        (lost, 0) => Some(format!(
-            "no {what} are in the recording: {lost} of the {seen} events that {name} saw were lost; when: pagelab show {dir} loss"
-        )),
-        (lost, filtered) => Some(format!(
-            "no {what} are in the recording: of the {seen} events that {name} saw {lost} were lost and {filtered} left out on \
-             purpose; when: pagelab show {dir} loss"
-        )),
-    }
-}
-
-/// Events of a probe that must have rows, of which there are none: more were seen than were lost. Nothing is said of a part of the
-/// time, in which there may be none.
-fn lacking(recording: &Recording, probe: &Probe) -> Option<u64> {
-    if recording.span().is_part() {
-        return None;
-    }
-    let seen = probe.events_seen?;
-    (seen > probe.events_lost.unwrap_or(0)).then_some(seen)
 }
 
 /// A path as text that no terminal acts on.

@@ -306,7 +306,7 @@ fn without_a_stream_a_part_is_not_known_and_says_why() {
     let empty = record(&tmp.path().join("e"), command(0, SECOND), |writer| task(writer, 1, "work"));
     let view = view_of(&Recording::open(&empty).unwrap(), &all());
     assert!(view.components.is_empty());
-    assert!(view.missing.iter().any(|missing| missing.reason.contains("record --observe default,waits")));
+    assert!(view.missing.iter().any(|missing| missing.reason.contains("record --observe default")));
 }
 
 /// One runs all the time; the other reads for the first half and then waits for somebody. Sums of the second take both for active

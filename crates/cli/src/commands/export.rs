@@ -10,6 +10,7 @@ use pagelab_interop::profiler::{MOST_EVENTS, profile};
 use pagelab_output::OutputFile;
 use pagelab_recording::Recording;
 use pagelab_report::flamegraph::{FlameGraph, flame_graph};
+use pagelab_views::absence;
 use pagelab_views::read::{self, Tasks};
 use pagelab_views::run::RunData;
 use pagelab_views::selection::Selection;
@@ -184,7 +185,7 @@ fn stacks(args: &Args, notes: &mut Vec<String>) -> Result<String, Failure> {
     let folded = args.of.fold(&recording, &selection, notes)?;
     read::lost(&recording, args.of.stream(), notes)?;
     if folded.stacks.is_empty() {
-        read::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, notes)?;
+        absence::nothing(&recording, args.of.stream(), args.of.rows(), folded.rows, folded.selected, notes)?;
         return Err(Failure::input(anyhow::anyhow!("{}", notes.join("; "))));
     }
     if folded.without_stack > 0 {

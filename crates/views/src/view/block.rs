@@ -10,6 +10,7 @@ use pagelab_recording::tables::BlockIosRow;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read::{self, Tasks, device};
@@ -138,9 +139,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Bl
     })?;
     read::lost(recording, Stream::Block, &mut notes)?;
     if in_recording == 0 {
-        let otherwise =
-            "no block requests were recorded: pagelab record --observe default,block records them".to_owned();
-        read::none_recorded(recording, Stream::Block, "block requests", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Block, "block requests", &mut notes)?;
     } else if found.is_empty() {
         notes.push(format!(
             "none of the {in_recording} requests was submitted by the tasks selected; what a task has only written into the page \

@@ -9,6 +9,7 @@ use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read;
@@ -95,8 +96,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Co
     })?;
     read::lost(recording, Stream::Counters, &mut notes)?;
     if series.is_empty() {
-        let otherwise = "no counters were recorded: pagelab record --observe default,counters records them".to_owned();
-        read::none_recorded(recording, Stream::Counters, "counters", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Counters, "counters", &mut notes)?;
     }
     let data = document(recording, selection, &series);
     if !series.is_empty() && data.events.is_empty() {

@@ -7,6 +7,7 @@ use pagelab_recording::tables::{DaxFaultsRow, FilesRow};
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read::{self, PathText, Tasks, device};
@@ -112,7 +113,8 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Da
     })?;
     read::lost(recording, Stream::Dax, &mut notes)?;
     if in_recording == 0 {
-        read::none_recorded(recording, Stream::Dax, "faults on DAX files", nothing(recording), &mut notes)?;
+        absence::none_recorded(recording, Stream::Dax, "faults on DAX files", &mut notes)?;
+        notes.push("which files are on a file system of direct access: pagelab doctor PATH".to_owned());
     } else if files.is_empty() {
         notes.push(format!("none of the {in_recording} faults is selected"));
     }
@@ -130,19 +132,6 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Da
     let (files, files_total) = cut(rows, selection.limit(true));
     let data = DaxView { faults, slot_bytes: SLOT_BYTES, slots, huge_slots, small_slots, files, files_total };
     Ok(Answer::new("dax", recording, notes, data))
-}
-
-/// Why there are no faults: the stream did not run, or no DAX file was touched.
-fn nothing(recording: &Recording) -> String {
-    let probe = recording.manifest().probes.iter().find(|probe| probe.name == "dax");
-    match probe.map(|probe| (probe.state, probe.reason.as_deref())) {
-        Some((pagelab_recording::ProbeState::Active, _)) => {
-            "no faults on DAX files: the program touched none; which files are on such a file system says: pagelab doctor PATH"
-                .to_owned()
-        }
-        Some((_, Some(reason))) => format!("no faults on DAX files were recorded: {reason}"),
-        _ => "no faults on DAX files were recorded: pagelab record --observe default,dax records them".to_owned(),
-    }
 }
 
 fn file_row(dev: u64, ino: u64, path: Option<&Vec<u8>>, all: OfFile) -> FileRow {

@@ -9,6 +9,7 @@ use pagelab_recording::Recording;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::mappings::{ClassProfile, MappingProfile, Order, ProfileOptions};
@@ -201,8 +202,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Fa
     let collapses = ends::collapses(recording, selection, &tasks, &mut notes)?;
     read::lost(recording, Stream::Faults, &mut notes)?;
     if joined.in_recording == 0 {
-        let otherwise = "no faults were recorded".to_owned();
-        read::none_recorded(recording, Stream::Faults, "faults", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Faults, "faults", &mut notes)?;
     } else if joined.faults == 0 {
         notes.push(format!("none of the {} faults is selected", joined.in_recording));
     }

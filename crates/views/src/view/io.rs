@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::faults::count::FaultScale;
 use super::faults::join::{Join, Mappings};
 use super::syscalls::CallFilter;
+use crate::absence;
 use crate::answer::Answer;
 use crate::calls::{self, Call, Files};
 use crate::error::Result;
@@ -224,7 +225,7 @@ pub fn collect_with(
     })?;
     notes.extend(scanned.left_out.iter().map(|what| format!("left out: {what}")));
     read::lost(recording, Stream::Syscalls, &mut notes)?;
-    read::nothing(recording, Stream::Syscalls, "calls", scanned.calls, pass.selected, &mut notes)?;
+    absence::nothing(recording, Stream::Syscalls, "calls", scanned.calls, pass.selected, &mut notes)?;
     let mapped = mapped(recording, selection, &tasks, &mut notes)?;
     unseen(&pass, &mut notes);
     let mut rows: Vec<OneFile> = pass.uses.iter().map(|(key, file_use)| one(*key, file_use, &files, &tasks)).collect();

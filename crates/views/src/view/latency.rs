@@ -8,6 +8,7 @@ use pagelab_recording::Recording;
 use pagelab_recording::tables::LatencyRow;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read;
@@ -61,7 +62,7 @@ pub fn collect(recording: &Recording, _: &Selection) -> Result<Answer<LatencyVie
     })?;
     if found.is_empty() {
         let otherwise = "no latency was recorded: pagelab run records it, of the operations of its jobs".to_owned();
-        read::no_rows_of(recording, "latency", "latency", otherwise, &mut notes)?;
+        absence::no_rows_of(recording, "latency", "latency", otherwise, &mut notes)?;
     }
     let histograms = found.into_iter().map(|((job, direction, kind), (whole, threads))| {
         let buckets = if whole.is_empty() { threads } else { whole };

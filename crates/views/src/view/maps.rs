@@ -7,6 +7,7 @@ use pagelab_recording::tables::MappingsRow;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::names;
@@ -123,8 +124,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Ma
     })?;
     read::lost(recording, Stream::Maps, &mut notes)?;
     if rows == 0 {
-        let otherwise = "no mapping actions were recorded".to_owned();
-        read::none_recorded(recording, Stream::Maps, "mapping actions", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Maps, "mapping actions", &mut notes)?;
     } else if selected == 0 {
         notes.push(format!("none of the {rows} mapping actions is selected"));
     }

@@ -11,6 +11,7 @@ use pagelab_vocab::terminal::escape;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read;
@@ -103,8 +104,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Me
     read::lost(recording, Stream::Metrics, &mut notes)?;
     if rows.is_empty() {
         if selection.words.is_empty() {
-            let otherwise = "no metrics were recorded".to_owned();
-            read::none_recorded(recording, Stream::Metrics, "metrics", otherwise, &mut notes)?;
+            absence::none_recorded(recording, Stream::Metrics, "metrics", &mut notes)?;
         } else {
             notes.push(format!("no metric has {} in its name", selection.words.join(" or ")));
             notes.extend(refused_sources(recording, &selection.words));

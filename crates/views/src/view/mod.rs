@@ -11,7 +11,7 @@
 //!    figures. Ids of one recording (`task_id`, `mapping_id`) may stand next to the key, not in it: two sides are
 //!    compared by key. A list that is cut has its length before in `..._total`.
 //! 2. Say in a note what was left out, lost or not recorded, with the command that records it
-//!    ([`crate::read::lost`], [`crate::read::nothing`]).
+//!    ([`crate::read::lost`], [`crate::absence::nothing`]).
 //! 3. Draw it in a file of `pagelab_report::view`, and give it a subcommand in the binary's `commands/show`.
 //! 4. Add its lists to [`crate::sides::lists`], so that two sides can be compared by it.
 //! 5. Give it a line in [`VIEWS`] and in [`document`].

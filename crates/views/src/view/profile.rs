@@ -14,6 +14,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::{Result, ViewError};
 use crate::read::{self, Tasks};
@@ -220,8 +221,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Pr
     let tally = Tally::of(recording, selection, &tasks, &frames, &mut notes)?;
     read::lost(recording, Stream::Cpu, &mut notes)?;
     if tally.samples == 0 {
-        let otherwise = "no samples were recorded; they are by: pagelab record --observe cpu -- CMD".to_owned();
-        read::none_recorded(recording, Stream::Cpu, "samples", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Cpu, "samples", &mut notes)?;
     } else if tally.selected.samples == 0 {
         notes.push(format!("none of the {} samples is selected", tally.samples));
     }

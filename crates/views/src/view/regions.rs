@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read::{self, PathText, Tasks};
@@ -129,8 +130,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Re
     let looks = load(recording, &mut notes)?;
     read::lost(recording, Stream::Regions, &mut notes)?;
     if looks.times.is_empty() {
-        let otherwise = "no page sizes were recorded: pagelab record --observe default,regions records them".to_owned();
-        read::none_recorded(recording, Stream::Regions, "page sizes", otherwise, &mut notes)?;
+        absence::none_recorded(recording, Stream::Regions, "page sizes", &mut notes)?;
     }
     let own = recording.manifest().extra.get("regions");
     if let Some(unseen) = own.and_then(|own| own.get("address_spaces_not_seen")).and_then(Value::as_u64)

@@ -7,6 +7,7 @@ use pagelab_recording::tables::OffcpuRow;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::calls::{self, Split};
 use crate::error::Result;
@@ -240,7 +241,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sc
         }
     })?;
     read::lost(recording, Stream::Sched, &mut notes)?;
-    read::nothing(recording, Stream::Sched, "times off a CPU", counted.rows, counted.selected, &mut notes)?;
+    absence::nothing(recording, Stream::Sched, "times off a CPU", counted.rows, counted.selected, &mut notes)?;
     let mut rows: Vec<OneTask> = counted.tasks.iter().map(|(id, task)| one_task(*id, task, &tasks, &counted)).collect();
     order(&mut rows, sort);
     let limit = selection.limit(true);

@@ -8,6 +8,7 @@ use pagelab_vocab::settings::setting;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::read;
@@ -91,8 +92,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Se
     read::lost(recording, Stream::Settings, &mut notes)?;
     if found.is_empty() {
         if selection.words.is_empty() {
-            let otherwise = "no settings were recorded".to_owned();
-            read::none_recorded(recording, Stream::Settings, "settings", otherwise, &mut notes)?;
+            absence::none_recorded(recording, Stream::Settings, "settings", &mut notes)?;
         } else {
             notes.push(format!("no setting has {} in its key", selection.words.join(" or ")));
         }

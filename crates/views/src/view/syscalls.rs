@@ -13,6 +13,7 @@ use pagelab_vocab::syscalls::{self, Class};
 use pagelab_vocab::terminal::shell_path;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::calls::{self, Call, Files, Totals};
 use crate::error::{Result, ViewError};
@@ -156,7 +157,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Sy
     notes.extend(left_out.iter().map(|what| format!("left out: {what}")));
     read::lost(recording, Stream::Syscalls, &mut notes)?;
     let all = sum(&groups);
-    read::nothing(recording, Stream::Syscalls, "calls", calls_in_recording, all.calls, &mut notes)?;
+    absence::nothing(recording, Stream::Syscalls, "calls", calls_in_recording, all.calls, &mut notes)?;
     let mut groups: Vec<Group> =
         groups.iter().map(|(key, totals)| group(label(key, &tasks, &files), totals, all.total_ns)).collect();
     if all.calls > 0 && groups.iter().all(|group| group.blocked_ns.is_none()) {

@@ -7,6 +7,7 @@ use pagelab_recording::{ProbeState, Recording};
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::names;
@@ -108,7 +109,7 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Ta
     let counts = faults_by_task(recording, &mut notes)?;
     read::lost(recording, Stream::Tasks, &mut notes)?;
     if tasks.0.is_empty() {
-        read::none_recorded(recording, Stream::Tasks, "tasks", "no tasks were recorded".to_owned(), &mut notes)?;
+        absence::none_recorded(recording, Stream::Tasks, "tasks", &mut notes)?;
     }
     let mut lines: Vec<TaskLine> = tasks
         .tree()

@@ -31,6 +31,7 @@ use pagelab_vocab::waits::PAGE_FAULT;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::absence;
 use crate::answer::Answer;
 use crate::error::Result;
 use crate::kinds::each_kind;
@@ -583,6 +584,8 @@ fn why_not(recording: &Recording, stream: Stream) -> String {
             Ok([seen, lost]) if lost > 0 => format!("{stream} was recorded, and lost {lost} of {seen} events"),
             _ => format!("{stream} was recorded and has no rows of the selected tasks"),
         },
-        None => format!("{stream} was not recorded; record it: pagelab record --observe default,{stream}"),
+        None => {
+            format!("{stream} was not recorded; record it: pagelab record --observe {}", absence::asked_for(stream))
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::CallFilter;
 use super::decode::call_text;
+use crate::absence;
 use crate::answer::Answer;
 use crate::calls::{self, Call, Files};
 use crate::error::Result;
@@ -158,7 +159,7 @@ impl Log {
         let Self { recording, mut notes, .. } = self;
         notes.extend(visited.left_out.iter().map(|what| format!("left out: {what}")));
         let Visited { in_recording, selected, .. } = visited;
-        read::nothing(&recording, Stream::Syscalls, "calls", in_recording, selected, &mut notes)?;
+        absence::nothing(&recording, Stream::Syscalls, "calls", in_recording, selected, &mut notes)?;
         let data = LogView { calls_in_recording: in_recording, calls: rows, calls_total: selected };
         Ok(Answer::new("syscalls", &recording, notes, data))
     }
