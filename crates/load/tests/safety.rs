@@ -4,7 +4,7 @@ use crate::common;
 
 use std::path::Path;
 
-use common::{refused, run, totals, try_run};
+use common::{pagelab, refused, run, totals, try_run};
 
 fn arguments(path: &Path, options: &str) -> Vec<String> {
     ["--name=j".to_owned(), format!("--filename={}", path.display())]
@@ -235,6 +235,28 @@ fn a_file_that_is_replaced_between_passes_ends_the_job_with_words() {
         (output.status.code() == Some(3)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     });
     assert!(words.is_some_and(|words| words.contains("something else is there now")), "no try came into the pause");
+}
+
+/// Neither by a link nor unmarked: another file of the user's own, which nobody named.
+#[test]
+fn another_file_in_the_place_of_the_named_one_is_not_written() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let [named, another, kept] = ["named", "another", "kept"].map(|name| directory.path().join(name));
+    std::fs::write(&named, vec![0; 64 << 10]).expect("write");
+    std::fs::write(&another, vec![7; 64 << 10]).expect("write");
+    // By then the first pass has its file open; the second opens it anew.
+    let shown = [&named, &kept, &another].map(|path| path.display().to_string());
+    let output = pagelab()
+        .current_dir(directory.path())
+        .args(["--output-format=report", "--name=j", "--rw=write", "--size=64k", "--loops=2"])
+        .arg(format!("--filename={}", shown[0]))
+        .arg(format!("--allow-write={}", shown[0]))
+        .arg(format!("--exec_prerun=mv {0} {1} && mv {2} {0}", shown[0], shown[1], shown[2]))
+        .output()
+        .expect("pagelab-load starts");
+    assert!(!output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("something else is there now"), "{output:?}");
+    assert_eq!(std::fs::read(&named).expect("there"), vec![7; 64 << 10], "it was written");
 }
 
 #[test]
