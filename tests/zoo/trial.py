@@ -28,7 +28,6 @@ from cases import Side
 from zoo import Zoo, make_all
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = [5, 10, 25, 100]
 # Cases of known causes, of losses that no rule knows, and of sides that are alike.
 COUNTS = {"known": 38, "open": 34, "alike": 24}
 # In the first half of these places as often as in the second.
@@ -41,7 +40,6 @@ BASE_S = 0.6
 HANGS_S = 300
 # Two sides whose times in an order this rare are not alike.
 LEVEL = 0.05
-SHOWN = ("worse", "better")
 
 
 def part(name):
@@ -75,10 +73,10 @@ def draw_set(name, seed):
     draw, pool = random.Random(f"{name}/{seed}"), part(name)
     cases = []
     for what, count in COUNTS.items():
-        sizes = in_turns(draw, SIZES, count)
+        sizes = in_turns(draw, sized.SIZES, count)
         surroundings = in_turns(draw, [*SURROUNDINGS, *[None] * 6], count)
         for number, kind in enumerate(chosen_kinds(draw, pool, what, count)):
-            size = 0 if what == "alike" else max(one for one in SIZES if one <= min(sizes[number], kind.largest))
+            size = 0 if what == "alike" else max(one for one in sized.SIZES if one <= min(sizes[number], kind.largest))
             differences = decoys.drawn(draw, kind, draw.choice([0, 1, 1, 2, 3]))
             cases.append({"case": f"{what}-{number:02}", "cause": kind.cause, "workload": kind.workload, "what": what, "size_pct": size,
                           "alike_as": draw.choice(["base", "test"]) if what == "alike" else None, "surrounding": surroundings[number],
@@ -130,14 +128,20 @@ def in_order(base, test):
     return sum(abs(one - middle) >= abs(of_base - middle) - 1e-9 for one in sums) / len(sums)
 
 
+def interleaved():
+    """The runs of both sides, now one first, now the other."""
+    for run in range(RUNS):
+        for name in ("base", "test") if run % 2 == 0 else ("test", "base"):
+            yield run, name
+
+
 def bare(zoo, sides):
     """Seconds of interleaved runs of each side, without pagelab."""
     taken = {"base": [], "test": []}
     for side in sides.values():
         zoo.time(side)
-    for run in range(RUNS):
-        for name in list(sides) if run % 2 == 0 else list(sides)[::-1]:
-            taken[name].append(zoo.time(sides[name]))
+    for _, name in interleaved():
+        taken[name].append(zoo.time(sides[name]))
     return taken
 
 
@@ -155,11 +159,10 @@ def why_no_case(case, taken):
 
 def asked(zoo, case, sides, folder):
     """What pagelab says, with everything as a user has it by default. Raises with what kept it from an answer."""
-    for run in range(RUNS):
-        for name in ("base", "test") if run % 2 == 0 else ("test", "base"):
-            out = folder / name / f"run={run:03}"
-            out.parent.mkdir(parents=True, exist_ok=True)
-            zoo.start(sides[name], [zoo.pagelab, "record", "-q", "-o", str(out), "--"])
+    for run, name in interleaved():
+        out = folder / name / f"run={run:03}"
+        out.parent.mkdir(parents=True, exist_ok=True)
+        zoo.start(sides[name], [zoo.pagelab, "record", "-q", "-o", str(out), "--"])
     hidden = 'mount -t tmpfs none "$0" && mount -t tmpfs none "$1" && shift && exec "$@"'
     line = ["unshare", "-m", "sh", "-c", hidden, zoo.folder / "lines", HERE, zoo.pagelab, "compare", "--json", folder / "base", folder / "test"]
     answer = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANGS_S)
@@ -189,7 +192,7 @@ def component_rank(case, document):
 def answered(case, document):
     findings = [{"cause": one["cause"], "confidence": one["confidence"]} for one in document["findings"][:1]]
     return {"found": [one | {"verdict": judgement(case, one)} for one in findings], "component_rank": component_rank(case, document),
-            "verdict_shown": document["primary"]["verdict"] in SHOWN}
+            "verdict_shown": document["primary"]["verdict"] in sized.SHOWN}
 
 
 def line_of(zoo, case, folder):

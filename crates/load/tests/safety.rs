@@ -237,7 +237,7 @@ fn a_file_that_is_replaced_between_passes_ends_the_job_with_words() {
     assert!(words.is_some_and(|words| words.contains("something else is there now")), "no try came into the pause");
 }
 
-/// Neither by a link nor unmarked: another file of the user's own, which nobody named.
+/// It is no link, and writing to files without a mark was allowed here: what it is tells that it is another one.
 #[test]
 fn another_file_in_the_place_of_the_named_one_is_not_written() {
     let directory = tempfile::tempdir().expect("tempdir");

@@ -4,7 +4,7 @@
 //! touches that memory, in every thread, only afterwards: so each fault falls on a mapping that was there before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -341,7 +341,7 @@ fn living() -> BTreeSet<u32> {
         let pid = process.file_name().to_string_lossy().parse::<u32>();
         let Ok(tasks) = fs::read_dir(process.path().join("task")) else { continue };
         let is_hidden =
-            fs::read(process.path().join("maps")).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+            File::open(process.path().join("maps")).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
         if pid.is_err() || pid.is_ok_and(|pid| pid == std::process::id()) || is_hidden {
             continue;
         }

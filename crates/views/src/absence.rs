@@ -43,11 +43,16 @@ pub fn sentence(recording: &Recording, absence: &Absence) -> String {
     format!("{absence}{next}")
 }
 
-/// Notes why a view has no rows.
-pub(crate) fn none_recorded(recording: &Recording, stream: Stream, what: &str, notes: &mut Vec<String>) -> Result<()> {
+/// Notes why a view has no rows, and gives that.
+pub(crate) fn none_recorded(
+    recording: &Recording,
+    stream: Stream,
+    what: &str,
+    notes: &mut Vec<String>,
+) -> Result<Absence> {
     let absence = absence(recording, stream, what, notes)?;
     notes.push(sentence(recording, &absence));
-    Ok(())
+    Ok(absence)
 }
 
 /// Notes why a view has no rows of a table that no stream fills; `otherwise` says who would have filled it.
@@ -78,11 +83,11 @@ pub fn nothing(
         }
         return Ok(());
     }
-    none_recorded(recording, stream, what, notes)
+    none_recorded(recording, stream, what, notes).map(drop)
 }
 
 /// What `--observe` takes to record a stream beside what is recorded anyway.
-pub fn asked_for(stream: Stream) -> String {
+pub(crate) fn asked_for(stream: Stream) -> String {
     if stream.is_default() { "default".to_owned() } else { format!("default,{stream}") }
 }
 

@@ -295,9 +295,7 @@ impl Answers<'_> {
         self.read_exact(&mut bytes)?;
         Ok(bytes)
     }
-}
 
-impl Answers<'_> {
     /// Waits until there is something in the pipe, and takes what there is.
     fn receive(&mut self) -> std::io::Result<()> {
         loop {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{DaxFaultsRow, FilesRow};
+use pagelab_vocab::absence::Absence;
 use pagelab_vocab::streams::Stream;
 use serde::Serialize;
 
@@ -113,8 +114,10 @@ pub fn collect(recording: &Recording, selection: &Selection) -> Result<Answer<Da
     })?;
     read::lost(recording, Stream::Dax, &mut notes)?;
     if in_recording == 0 {
-        absence::none_recorded(recording, Stream::Dax, "faults on DAX files", &mut notes)?;
-        notes.push("which files are on a file system of direct access: pagelab doctor PATH".to_owned());
+        let absence = absence::none_recorded(recording, Stream::Dax, "faults on DAX files", &mut notes)?;
+        if matches!(absence, Absence::NoneSeen { .. }) {
+            notes.push("which files are on a file system of direct access: pagelab doctor PATH".to_owned());
+        }
     } else if files.is_empty() {
         notes.push(format!("none of the {in_recording} faults is selected"));
     }

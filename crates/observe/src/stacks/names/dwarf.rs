@@ -75,7 +75,8 @@ impl<'a> Sections<'a> {
     fn reader(&self, file: &File<'a>, name: Option<&str>) -> Reader<'a> {
         let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         let bytes = name.map_or(&[][..], |name| self.bytes(file, name));
-        let is_of_abbreviations = [SectionId::DebugAbbrev.name(), ".debug_abbrev.dwo"].map(Some).contains(&name);
+        let is_of_abbreviations =
+            [Some(SectionId::DebugAbbrev.name()), SectionId::DebugAbbrev.dwo_name()].contains(&name);
         EndianSlice::new(if is_of_abbreviations { self.kept.keep(without_lines(bytes)) } else { bytes }, endian)
     }
 
