@@ -171,7 +171,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("world.py: found an ordinary user, needed root; type: sudo tests/world/world.py ...")
     binary, folder = arguments.pagelab.resolve(), HERE / arguments.folder
-    passed, failed = 0, 0
+    passed, failed = 0, {}
     for name, module in asked(folder, arguments.names, arguments.short).items():
         work = pathlib.Path(tempfile.mkdtemp(prefix=f"world-{name}-", dir="/var/tmp"))
         begun = time.monotonic()
@@ -179,17 +179,20 @@ def main():
             module.run(Case(binary, folder, work))
             passed, said = passed + 1, "ok"
         except Missing as missing:
-            failed, said = failed + 1, f"MISSING: {missing}"
+            said = failed[name] = f"MISSING: {missing}"
         except Wrong as wrong:
-            failed, said = failed + 1, f"WRONG: {wrong}\n    truth: {module.TRUTH}"
+            said = failed[name] = f"WRONG: {wrong}\n    truth: {module.TRUTH}"
         except Exception:  # one case that breaks does not end the others
-            failed, said = failed + 1, f"BROKEN: {traceback.format_exc()}"
+            said = failed[name] = f"BROKEN: {traceback.format_exc()}"
         print(f"{name} ({time.monotonic() - begun:.0f} s): {said}", flush=True)
         if arguments.keep:
             print(f"    {work}")
         else:
             shutil.rmtree(work, ignore_errors=True)
-    print(f"{arguments.folder}: {passed} passed, {failed} failed")
+    # Again at the end, where it is looked for.
+    for name, said in failed.items():
+        print(f"{name}: {said}")
+    print(f"{arguments.folder}: {passed} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 

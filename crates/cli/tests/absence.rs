@@ -2,8 +2,11 @@
 
 use crate::common;
 
+use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{pagelab, run, scratch};
 use serde_json::Value;
@@ -12,8 +15,24 @@ use serde_json::Value;
 struct Idle(Child);
 
 impl Idle {
+    /// Waits until it sleeps: what it does to begin would be recorded.
     fn start() -> Self {
-        Self(Command::new("sleep").arg("600").spawn().expect("sleep (coreutils)"))
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat (coreutils)");
+        child.stdin.as_mut().expect("piped").write_all(b"x").expect("cat reads");
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("cat writes");
+        let idle = Self(child);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !idle.sleeps() {
+            assert!(Instant::now() < deadline, "cat does not wait for more");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        idle
+    }
+
+    /// It waits in read(2), as `/proc/PID/syscall` says (call 0 of x86-64).
+    fn sleeps(&self) -> bool {
+        let call = fs::read_to_string(format!("/proc/{}/syscall", self.0.id())).expect("our child");
+        call.starts_with("0 0x0 ")
     }
 }
 
@@ -47,7 +66,11 @@ fn none_seen_and_not_recorded_are_told_apart() {
     let (looked, not_looked) = (dir.path().join("looked"), dir.path().join("not"));
     recorded(&looked, "tasks,faults,maps,block");
     recorded(&not_looked, "tasks");
-    let notes = |view: &str, out: &Path| document(&["show", view], out)["notes"].to_string();
+    let notes = |view: &str, out: &Path| {
+        let shown = document(&["show", view], out);
+        assert_ne!(shown["notes"], serde_json::json!([]), "{view} has rows: {shown}");
+        shown["notes"].to_string()
+    };
     for (view, stream) in [("faults", "faults"), ("block", "block")] {
         let seen = notes(view, &looked);
         assert!(seen.contains(&format!("were recorded: {stream} ran and saw none")), "{seen}");

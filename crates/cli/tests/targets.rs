@@ -74,6 +74,17 @@ fn whole(out: &Path) -> Recording {
     Recording::open(out).expect("it can be read")
 }
 
+/// As [`whole`]; of a storm events may be lost on a busy machine, which check says with status 1, and of which the test knows how many.
+#[track_caller]
+fn whole_but_for_losses(out: &Path) -> Recording {
+    let output = pagelab().arg("check").arg(out).output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let only_losses = text.lines().skip(1).filter(|line| line.contains(": ")).all(|line| line.starts_with("  loss.events: "));
+    assert!(matches!(output.status.code(), Some(0 | 1)) && only_losses, "{text}");
+    nothing_left(out);
+    Recording::open(out).expect("it can be read")
+}
+
 #[track_caller]
 fn nothing_left(out: &Path) {
     let out = out.to_string_lossy().into_owned();
@@ -135,7 +146,7 @@ fn a_target_that_forks_ten_thousand_children() {
     let out = dir.path().join("r");
     let script = "i=0; while [ $i -lt 10000 ]; do (:); i=$((i+1)); done";
     run(record(&out).args(["--observe", "tasks,faults,maps", "--", "sh", "-c", script]), 0);
-    let recording = whole(&out);
+    let recording = whole_but_for_losses(&out);
     let (forks, exits, lost) = (tasks(&recording, "fork"), tasks(&recording, "exit"), lost(&recording, "events"));
     assert!(forks <= 10_000 && exits <= 10_001, "{forks} forks, {exits} exits");
     assert!(20_001 - forks - exits <= lost, "{forks} forks, {exits} exits, {lost} events lost");
@@ -153,11 +164,12 @@ fn a_target_that_executes_itself_in_a_loop() {
     let (out, script) = (dir.path().join("r"), dir.path().join("again.sh"));
     fs::write(&script, "[ $1 -gt 0 ] && exec sh $0 $(($1 - 1)); exit 9\n").expect("scratch");
     run(record(&out).args(["--observe", "tasks,faults,maps", "--", "sh"]).arg(&script).arg("1000"), 9);
-    let recording = whole(&out);
-    assert_eq!(tasks(&recording, "exec") + lost(&recording, "events"), 1001);
+    let recording = whole_but_for_losses(&out);
+    let (execs, lost) = (tasks(&recording, "exec"), lost(&recording, "events"));
+    assert!(execs <= 1001 && execs + lost >= 1001, "{execs} execs, {lost} events lost");
     let mut spaces = std::collections::BTreeSet::new();
     recording.for_each::<TasksRow>(|row| _ = spaces.insert(row.mm_id)).expect("tasks");
-    assert!(spaces.len() >= 1001, "each exec makes an address space: {}", spaces.len());
+    assert!(spaces.len() as u64 + lost >= 1001, "each exec makes an address space: {}", spaces.len());
 }
 
 /// Which signal to the recorder, and what becomes of a command and of a process that ran already.

@@ -333,7 +333,20 @@ fn a_cgroups_tasks_are_recorded_while_they_are_in_it() {
     assert!(tried > 0, "no cgroup file system under /sys/fs/cgroup");
 }
 
-/// The threads of all processes but this one, except those that have ended and wait for their parents. A kernel may hide a process from
+/// `PF_EXITING` of the kernel's `include/linux/sched.h`, in the ninth field of `/proc/PID/stat`: it gives back what it has, which takes
+/// a recorder with programs in the kernel a while, and becomes nobody's member any more.
+const PF_EXITING: u64 = 0x4;
+
+/// Whether a line of `/proc/PID/stat` is of a task that runs, or waits to.
+fn lives(stat: &str) -> bool {
+    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+    let mut fields = rest.split_whitespace();
+    let is_dead = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    let flags: u64 = fields.nth(5).and_then(|flags| flags.parse().ok()).expect("flags in /proc/PID/stat");
+    !is_dead && flags & PF_EXITING == 0
+}
+
+/// The threads of all processes but this one, except those that are ending. A kernel may hide a process from
 /// root, too, as that of some virtual machines does with the agent of its host: whose mappings root may not read is not met by the walk.
 fn living() -> BTreeSet<u32> {
     let mut tids = BTreeSet::new();
@@ -347,8 +360,7 @@ fn living() -> BTreeSet<u32> {
         }
         for task in tasks.flatten() {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-            if state.is_some_and(|state| !"ZX".contains(state)) {
+            if lives(&stat) {
                 tids.extend(task.file_name().to_string_lossy().parse::<u32>());
             }
         }

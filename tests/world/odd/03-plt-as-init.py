@@ -2,7 +2,7 @@
 
 import re
 
-TRUTH = "half of the samples lie in entries of .plt (objdump names them: lib_nop@plt), none in _init, which ends before"
+TRUTH = "samples lie in entries of .plt (objdump names them: lib_nop@plt), half of them in programs with libraries, none in _init, which ends before"
 
 FORMS = {
     "lazy": ("-fcf-protection=none", "-Wl,-z,lazy"),
@@ -41,7 +41,8 @@ def run(w):
         w.expect(1 < ratio < 5, f"{name}: found {linked}, needed twice as much in lib_nop@plt")
     for name, flags in (("static", ("-static",)), ("static-pie", ("-static-pie",))):
         flags += ("-fno-builtin", "-fcf-protection=none", "-fno-lto")
-        check(w, name, w.compile(name, *flags, source="plt_static.c"), 10)
+        # How many fall on the jump and how many on what follows is the processor's: perf's share of one program goes from 12 to 22 %.
+        check(w, name, w.compile(name, *flags, source="plt_static.c"), 1)
     (w.work / "lib32").mkdir()
     made = w.run("gcc", "-m32", "-O1", "-shared", "-fPIC", "-o", "lib32/libplt.so", w.source / "pltlib.c", status=None)
     # Without libraries of 32 bits the others stand for it; a unit test has its code.
