@@ -17,7 +17,8 @@ struct Idle(Child);
 impl Idle {
     /// Waits until it sleeps: what it does to begin would be recorded.
     fn start() -> Self {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat (coreutils)");
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat (coreutils)");
         child.stdin.as_mut().expect("piped").write_all(b"x").expect("cat reads");
         child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("cat writes");
         let idle = Self(child);
@@ -64,14 +65,14 @@ fn document(words: &[&str], out: &Path) -> Value {
 fn none_seen_and_not_recorded_are_told_apart() {
     let dir = scratch();
     let (looked, not_looked) = (dir.path().join("looked"), dir.path().join("not"));
-    recorded(&looked, "tasks,faults,maps,block");
+    recorded(&looked, "tasks,faults,maps,dax");
     recorded(&not_looked, "tasks");
     let notes = |view: &str, out: &Path| {
         let shown = document(&["show", view], out);
         assert_ne!(shown["notes"], serde_json::json!([]), "{view} has rows: {shown}");
         shown["notes"].to_string()
     };
-    for (view, stream) in [("faults", "faults"), ("block", "block")] {
+    for (view, stream) in [("faults", "faults"), ("dax", "dax")] {
         let seen = notes(view, &looked);
         assert!(seen.contains(&format!("were recorded: {stream} ran and saw none")), "{seen}");
         let unseen = notes(view, &not_looked);
