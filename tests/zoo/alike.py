@@ -20,6 +20,8 @@ import statistics
 import subprocess
 import sys
 
+import bounds
+
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = 8
 SIZES = [2, 5, 10]
@@ -207,6 +209,10 @@ def is_false(one):
     return one["check"] != 0 or any(one[what] for what in WHAT)
 
 
+def has_mechanism(one):
+    return any("correlated" not in said for said in one["findings"])
+
+
 def judge(pagelab, folder):
     seed, pairs = (folder / "seed").read_text().split()
     alike, more = [], collections.defaultdict(list)
@@ -231,7 +237,8 @@ def judge(pagelab, folder):
         line("  said to be worse", sum(one["verdict"] == "worse" for one in ones), len(ones))
         line("  --check fails", sum(one["check"] != 0 for one in ones), len(ones))
         line("  any of components", sum(bool(one["components"]) for one in ones), len(ones))
-        line("  any finding with a mechanism", sum(any("correlated" not in said for said in one["findings"]) for one in ones), len(ones))
+        line("  any finding with a mechanism", sum(map(has_mechanism, ones)), len(ones))
+    return bounds.ended("alike", {"alike.anything": (sum(map(is_false, alike)), len(alike)), "alike.mechanism": (sum(map(has_mechanism, alike)), len(alike))})
 
 
 def main():
@@ -241,9 +248,9 @@ def main():
     if sys.argv[1] == "make":
         more = sys.argv[4:]
         make(pagelab, folder, int(more[0]) if more else 200, more[1] if len(more) > 1 else "20261125")
-    else:
-        judge(pagelab, folder)
+        return 0
+    return judge(pagelab, folder)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

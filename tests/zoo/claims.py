@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 
+import bounds
 import kinds
 from alike import interval
 from cases import Side
@@ -204,8 +205,11 @@ def main():
     low, high = interval(right, len(told_all))
     print(f"right: {right} of {len(told_all)} [{100 * low:.1f}, {100 * high:.1f}] %")
     print(f"decided: {sum(one['state'] != 'not_decided' for one in told_all)}")
-    print(f"confirmed and not true: {sum(one['state'] == 'confirmed' and not one['true'] for one in told_all)}")
+    false_ones = [one for one in told_all if not one["true"]]
+    confirmed_false = sum(one["state"] == "confirmed" for one in false_ones)
+    print(f"confirmed and not true: {confirmed_false}")
+    return bounds.ended("claims", {"claims.right": (right, len(told_all)), "claims.false_confirmed": (confirmed_false, len(false_ones))})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -28,6 +28,7 @@ import shutil
 import statistics
 import sys
 
+import bounds
 import decoys
 import kinds
 from alike import interval
@@ -333,7 +334,15 @@ def judged_cases(pagelab, folder, judge_one):
 
 def judge(pagelab, folder):
     """The cases as they are."""
-    summary(list(judged_cases(pagelab, folder, lambda case, truth: [Judged(truth, verdict(pagelab, case, folder / "truth"))])))
+    cases = list(judged_cases(pagelab, folder, lambda case, truth: [Judged(truth, verdict(pagelab, case, folder / "truth"))]))
+    summary(cases)
+    large = [one for one in cases if one.truth["what"] == "known" and one.truth["size"] >= 10]
+    opens = [one for one in cases if one.truth["what"] == "open"]
+    return bounds.ended(f"sized-{folder.name.removeprefix('zoo-')}", {
+        "sized.first": (sum(one.is_first() for one in large), len(large)),
+        "sized.open": (sum(one.is_open_right() for one in opens), len(opens)),
+        "sized.accused": (sum(bool(one.accused()) for one in cases), len(cases)),
+    })
 
 
 def ablate(pagelab, folder):
@@ -352,8 +361,10 @@ def ablate(pagelab, folder):
     print("settings hidden")
     summary(list(judged_cases(pagelab, folder, without)))
     print("settings planted")
-    summary(list(judged_cases(pagelab, folder, blamed)))
+    planted_cases = list(judged_cases(pagelab, folder, blamed))
+    summary(planted_cases)
     shutil.rmtree(folder / "changed", ignore_errors=True)
+    return bounds.ended(f"ablate-{folder.name.removeprefix('zoo-')}", {"ablate.accused": (sum(bool(one.accused()) for one in planted_cases), len(planted_cases))})
 
 
 def summary(judged):

@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 
+import bounds
 from cases import all_cases
 from host import Groups, Host, device_of
 
@@ -250,11 +251,12 @@ def verdict(pagelab, case, truth):
 
 
 def judge(pagelab, folder):
-    right = wrong = 0
+    right = wrong = cases = 0
     for case in sorted((folder / "cases").iterdir()):
         if not (case / "done").exists():
             continue
         truth = json.loads((folder / "truth" / f"{case.name}.json").read_text())
+        cases += 1
         try:
             found = verdict(pagelab, case, folder / "truth")
         except RuntimeError as error:
@@ -280,7 +282,7 @@ def judge(pagelab, folder):
             for part in ((found.get("budget") or {}).get("components") or [])[:6]:
                 print(f"      {part['component']}: {(part['difference_ns'] or 0) / 1e6:.1f} ms")
     print(f"{right} right; {wrong} accused wrongly")
-    return 0
+    return bounds.ended("zoo", {"zoo.right": (right, cases), "zoo.accused": (wrong, cases)})
 
 
 def main():
