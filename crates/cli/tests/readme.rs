@@ -37,7 +37,7 @@ enum How {
 
 /// How each command begins, in the order of the page.
 const COMMANDS: &[(&str, How)] = &[
-    ("make demo", How::Elsewhere("tools/demo, by CI")),
+    ("make demo", How::Elsewhere("tools/demo, by make test")),
     ("make build && sudo make install", How::Elsewhere("make_install_puts_the_program_where_sudo_looks")),
     ("make test", How::Elsewhere("this is it")),
     ("make experiments ", How::Elsewhere("tests/reproduce.rs; half an hour")),
