@@ -21,6 +21,7 @@ mod mechanisms;
 mod moved;
 mod nothing_shown;
 mod options;
+mod places;
 mod primary;
 mod profile;
 mod separators;
@@ -50,6 +51,7 @@ pub use mechanisms::MechanismChange;
 pub use moved::Moved;
 pub use nothing_shown::{NothingShown, RunsNeeded};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
+pub use places::{ComponentPlaces, PlaceChange};
 pub(crate) use primary::PrimaryMetric;
 pub use stability::{
     Drift, Mode, Outliers, OutlyingRun, SeparatingMetric, SeparatingSetting, Separators, SideStability, Stability,

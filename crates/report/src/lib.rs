@@ -34,6 +34,7 @@ mod iomap;
 mod latency;
 mod markdown;
 mod paragraph;
+mod places;
 mod short;
 mod sides;
 mod style;

@@ -7,6 +7,7 @@ use pagelab_analysis::rules::{Finding, lost_time, record_sentence};
 
 use crate::finding::{recorder, share_of_loss};
 use crate::paragraph::wrap;
+use crate::places::places;
 use crate::sides::power;
 use crate::style::Style;
 use crate::table::clean;
@@ -19,6 +20,8 @@ const LINES: usize = 25;
 const STEPS: [usize; 2] = [2, 6];
 /// Lines of a waterfall beside its steps.
 const AROUND_STEPS: usize = 6;
+/// Places of a component.
+const PLACES: usize = 2;
 /// Cautions; the rest are counted.
 const CAUTIONS: usize = 2;
 /// Causes that are named; the first one with its fix.
@@ -28,11 +31,13 @@ const CAUSES: usize = 3;
 pub fn short(comparison: &Comparison, style: &Style) -> String {
     let mut head = headline(comparison, style);
     head.push_str(&cautions(comparison, style));
+    let places = places(comparison.budget.as_ref(), style, PLACES);
     let mut tail = why(comparison, style);
     tail.push_str(&next(comparison, style));
-    let left = LINES.saturating_sub(head.lines().count() + tail.lines().count() + AROUND_STEPS);
+    let left =
+        LINES.saturating_sub(head.lines().count() + places.lines().count() + tail.lines().count() + AROUND_STEPS);
     let steps = left.clamp(STEPS[0], STEPS[1]);
-    head + &waterfall_of(comparison.budget.as_ref(), style, steps) + &tail
+    head + &waterfall_of(comparison.budget.as_ref(), style, steps) + &places + &tail
 }
 
 fn headline(comparison: &Comparison, style: &Style) -> String {

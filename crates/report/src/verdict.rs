@@ -12,6 +12,7 @@ pub use crate::explanation::explanation;
 use crate::finding::{finding, recorder, unexplained, unknown};
 use crate::latency::latency;
 use crate::paragraph::wrap;
+use crate::places::places;
 pub use crate::sides::each_run;
 use crate::sides::{ratio_text, sides};
 use crate::style::Style;
@@ -44,6 +45,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         None => unexplained(comparison.unexplained.as_ref(), style.width),
     });
     out.push_str(&waterfall(comparison.budget.as_ref(), style));
+    out.push_str(&places(comparison.budget.as_ref(), style, usize::MAX));
     out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));
     out.push_str(&latency(&comparison.latency, style));

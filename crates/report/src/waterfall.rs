@@ -72,7 +72,7 @@ fn headline(budget: &BudgetComparison) -> String {
     out
 }
 
-fn signed(ns: f64) -> String {
+pub(crate) fn signed(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "+" };
     format!("{sign}{}", short_duration(ns.abs()))
 }
@@ -182,6 +182,7 @@ mod tests {
             intervals_from: "runs".to_owned(),
             components,
             mechanisms: Vec::new(),
+            places: Vec::new(),
             missing: Vec::new(),
             is_lower_bound: false,
             samples_per_second: [None; 2],

@@ -13,6 +13,8 @@ use crate::read;
 pub struct Stacks {
     frames_of: HashMap<u64, Vec<u64>>,
     names: HashMap<u64, String>,
+    /// Function and file name of the module, where they are known, of functions outside of the kernel.
+    of_modules: HashMap<u64, (Option<String>, Option<String>)>,
 }
 
 impl Stacks {
@@ -31,6 +33,10 @@ impl Stacks {
         read::each::<FramesRow>(recording, notes, |row| {
             if used.contains(&row.frame_id) {
                 out.names.entry(row.frame_id).or_insert_with(|| name_of(&row));
+                if !row.kernel {
+                    let of_module = || (row.symbol.map(str::to_owned), row.module.map(file_of));
+                    out.of_modules.entry(row.frame_id).or_insert_with(of_module);
+                }
             }
         })?;
         Ok(out)
@@ -41,6 +47,18 @@ impl Stacks {
         let frames = self.frames_of.get(&stack_id)?;
         Some(frames.iter().map(|id| self.names.get(id).cloned().unwrap_or_else(|| format!("frame {id:#x}"))).collect())
     }
+
+    /// The innermost function of a program's stack and the file name of its module, as far as they are known. `None` if the stack is
+    /// not in the recording, or the kernel's.
+    pub fn innermost(&self, stack_id: u64) -> Option<(Option<String>, Option<String>)> {
+        self.of_modules.get(self.frames_of.get(&stack_id)?.first()?).cloned()
+    }
+}
+
+/// The file name of a module's path.
+fn file_of(path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    path.rsplit('/').next().unwrap_or(&path).to_owned()
 }
 
 /// The functions at places in modules, as far as a stack of the recording went through exactly there. `wanted` holds paths of
@@ -70,8 +88,7 @@ pub(crate) fn name_of(row: &FramesRow<'_>) -> String {
     if let Some(symbol) = row.symbol {
         return symbol.to_owned();
     }
-    let module = row.module.map_or_else(|| "[unknown]".to_owned(), |path| String::from_utf8_lossy(path).into_owned());
-    let file = module.rsplit('/').next().unwrap_or(&module).to_owned();
+    let file = row.module.map_or_else(|| "[unknown]".to_owned(), file_of);
     match row.module_offset {
         Some(offset) => format!("{file}+{offset:#x}"),
         None => file,

@@ -62,6 +62,38 @@ pub fn is_active_wait(off_state: Option<&str>, iowait: Option<bool>) -> bool {
     off_state == Some("D") || iowait == Some(true)
 }
 
+/// Functions of the kernel that put a task to sleep for whoever calls them: they say nothing of what for (`kernel/sched/core.c`,
+/// `kernel/sched/completion.c`, `kernel/sched/wait_bit.c`, `kernel/time/sleep_timeout.c`, `kernel/locking`).
+const SLEEPERS: [&str; 22] = [
+    "__schedule",
+    "schedule",
+    "schedule_idle",
+    "schedule_timeout",
+    "schedule_timeout_uninterruptible",
+    "schedule_preempt_disabled",
+    "schedule_hrtimeout_range",
+    "schedule_hrtimeout_range_clock",
+    "io_schedule",
+    "io_schedule_timeout",
+    "bit_wait",
+    "bit_wait_io",
+    "__wait_on_bit",
+    "out_of_line_wait_on_bit",
+    "__wait_on_bit_lock",
+    "wait_on_page_bit",
+    "wait_for_completion",
+    "wait_for_completion_io",
+    "wait_for_completion_io_timeout",
+    "__wait_for_common",
+    "preempt_schedule_irq",
+    "__cond_resched",
+];
+
+/// Whether a function of the kernel does no more than to put the task to sleep.
+pub fn only_sleeps(function: &str) -> bool {
+    SLEEPERS.contains(&function)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,8 @@ pub(super) struct Accounts {
     /// Samples of the profile, and those whose innermost function is the one named.
     pub samples: u64,
     pub frames: BTreeMap<String, u64>,
+    /// Where the time of each component was spent.
+    pub places: Vec<budget::Place>,
 }
 
 /// What times are divided by: the operations of a run where every run counts them, else 1 for each run. A command that counts
@@ -87,6 +89,7 @@ impl Accounts {
         let recording = recording.within(span);
         let all = Selection { top: Some(0), places_untold: places_untold.clone(), ..Selection::default() };
         let budget = budget::collect(&recording, &all)?.data;
+        let places = budget::places(&recording, &all)?;
         let measured = measured_part(&recording).filter(|_| budget.window_of == "measured");
         let recording = measured.unwrap_or(recording);
         let mut frames = BTreeMap::new();
@@ -98,7 +101,7 @@ impl Accounts {
                 *frames.entry(frame_name(symbol)).or_default() += symbol.own.samples;
             }
         }
-        Ok(Self { budget, samples, frames })
+        Ok(Self { budget, samples, frames, places })
     }
 
     /// Those of a side, a few runs at a time.

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pagelab_views::run::RunData;
-use pagelab_views::view::budget::{BudgetView, Missing, OneComponent};
+use pagelab_views::view::budget::{BudgetView, Missing, OneComponent, Place};
 use pagelab_vocab::budget::{Component, IDLE, OTHER, STOLEN, State, UNSAMPLED, USER, component_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::accounts::{Accounts, Kernels, per_operation};
 use super::design::block_of;
 use super::mechanisms::{self, MechanismChange};
+use super::places::{self, ComponentPlaces};
 use crate::stats::{Design, NORMAL, benjamini_hochberg, critical_value, paired_differences, welch};
 
 const IDLE_ABOUT: &str = "no task ran, could run, or slept for I/O or uninterruptibly";
@@ -48,6 +49,9 @@ pub struct BudgetComparison {
     /// The same by cause: the components in which it shows, summed and tested as one.
     #[serde(default)]
     pub mechanisms: Vec<MechanismChange>,
+    /// Where in programs and kernel the largest differences are.
+    #[serde(default)]
+    pub places: Vec<ComponentPlaces>,
     /// What is not known, by side.
     pub missing: Vec<MissingPart>,
     /// Something is missing: the components are a lower bound of where the difference is.
@@ -135,9 +139,22 @@ pub(super) struct OfRun {
     total_ns: f64,
     /// Time and variance by sampling.
     components: BTreeMap<String, (f64, f64)>,
+    places: Vec<Place>,
 }
 
 impl OfRun {
+    /// The places of the run.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Time of a part of a component, and its variance by sampling: a share of n samples has variance p (1 - p) / n.
+    pub(super) fn part_of(&self, component: &str, share: f64, samples: Option<u64>) -> (f64, f64) {
+        let (ns, variance) = self.components.get(component).copied().unwrap_or_default();
+        let of_share = samples.map_or(0.0, |samples| share * share * (1.0 - share) / samples.max(1) as f64);
+        (ns * share, variance * share * share + ns * ns * of_share)
+    }
+
     /// Time and variance of the components chosen.
     pub(super) fn sum_of(&self, is_chosen: impl Fn(&str) -> bool) -> (f64, f64) {
         let chosen = self.components.iter().filter(|(name, _)| is_chosen(name));
@@ -235,6 +252,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
     let size = |component: &ComponentChange| component.difference_ns.map_or(0.0, f64::abs);
     components.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.component.cmp(&b.component)));
     let mechanisms = mechanisms::of_causes(&bases, &tests, design, &components);
+    let places = places::of_largest(&bases, &tests, design, &components);
     let missing: Vec<MissingPart> = [("base", base), ("test", test)].into_iter().flat_map(missing_of).collect();
     BudgetComparison {
         per: if per_operation { "operation" } else { "run" }.to_owned(),
@@ -246,6 +264,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
         intervals_from: whole.from.to_owned(),
         components,
         mechanisms,
+        places,
         is_lower_bound: !missing.is_empty(),
         missing,
         samples_per_second: [base.samples_per_second, test.samples_per_second],
@@ -274,7 +293,7 @@ fn side((runs, accounts): (&[&RunData], &[Accounts]), per_operation: bool) -> Of
         let view = &accounts.budget;
         side.lacking += usize::from(!view.missing.is_empty());
         side.samples_per_second = side.samples_per_second.or_else(|| samples_per_second(run));
-        if let Some(account) = account(run, view, per_operation) {
+        if let Some(account) = account(run, accounts, per_operation) {
             side.untold = side.untold.max(Untold::of(view));
             side.runs.push(account);
         }
@@ -289,7 +308,8 @@ fn samples_per_second(run: &RunData) -> Option<f64> {
 }
 
 /// What a run's account says of a unit of work; none if it has no wall account.
-fn account(run: &RunData, view: &BudgetView, per_operation: bool) -> Option<OfRun> {
+fn account(run: &RunData, accounts: &Accounts, per_operation: bool) -> Option<OfRun> {
+    let view = &accounts.budget;
     let (window_ns, idle_ns) = (view.window_ns? as f64, view.idle_ns? as f64);
     let units = if per_operation { view.operations.or(run.window.operations)? } else { 1.0 };
     let mut components: BTreeMap<String, (f64, f64)> = BTreeMap::new();
@@ -298,7 +318,7 @@ fn account(run: &RunData, view: &BudgetView, per_operation: bool) -> Option<OfRu
         components.insert(row.component.to_owned(), of_component(row, units)?);
     }
     let block = block_of(run).map(|(host, round)| (host.map(str::to_owned), round));
-    Some(OfRun { block, total_ns: window_ns / units, components })
+    Some(OfRun { block, total_ns: window_ns / units, components, places: accounts.places.clone() })
 }
 
 /// Time of a component per unit of work, and its variance by sampling: as much of the wall account as of the task account.
@@ -410,6 +430,7 @@ mod tests {
                 .map(|(name, ns)| (name.to_owned(), (ns, 100.0)))
                 .into_iter()
                 .collect(),
+            places: Vec::new(),
         };
         let runs = (0..).zip(runs).map(of_run).collect();
         OfSide { runs, missing: Vec::new(), lacking: 0, untold: Untold::Nothing, samples_per_second: Some(97.0) }

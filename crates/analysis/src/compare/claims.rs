@@ -316,6 +316,7 @@ mod tests {
             intervals_from: "runs".to_owned(),
             components: changes.to_vec(),
             mechanisms: Vec::new(),
+            places: Vec::new(),
             missing: Vec::new(),
             is_lower_bound: false,
             samples_per_second: [None; 2],

@@ -19,6 +19,7 @@
 
 mod exact;
 mod off_stacks;
+mod places;
 mod shares;
 mod states;
 
@@ -43,6 +44,7 @@ use shares::{OffShares, RunShares, Untold};
 use states::{Doing, States, intervals_within};
 
 pub use off_stacks::{OffSource, OffStack, off_stacks, why_no_off_stacks};
+pub use places::{Place, places};
 
 /// A part of the account.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{SamplesRow, WaitStacksRow};
 use pagelab_vocab::budget::{self, OFF_OTHER, USER, off_by_waker, off_of_stack, run_of_mechanism};
-use pagelab_vocab::mechanisms;
+use pagelab_vocab::mechanisms::{self, Mechanism};
 use pagelab_vocab::samples::ReturnedFrom;
 
 use super::states::WaitKind;
@@ -37,7 +37,7 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    fn add(&mut self, samples: u64, weight: u64) {
+    pub(super) fn add(&mut self, samples: u64, weight: u64) {
         self.samples += samples;
         self.weight = self.weight.saturating_add(weight);
     }
@@ -135,7 +135,7 @@ impl RunShares {
         };
         let names = || functions.iter().copied();
         let mechanism = mechanisms::of_stack(names());
-        let component = mechanism.map_or(budget::OTHER, |mechanism| run_of_mechanism(mechanism.name));
+        let component = component_of(mechanism);
         of.components.entry(component).or_default().add(samples, weight);
         let entry = (mechanisms::entry_of_stack(names()), mechanism.map_or(mechanisms::OTHER, |found| found.name));
         of.entries.entry(entry).or_default().add(samples, weight);
@@ -155,6 +155,15 @@ impl RunShares {
     pub(super) fn each(&self) -> impl Iterator<Item = &OfName> {
         self.names.values().chain([&self.others])
     }
+}
+
+fn component_of(mechanism: Option<&Mechanism>) -> &'static str {
+    mechanism.map_or(budget::OTHER, |mechanism| run_of_mechanism(mechanism.name))
+}
+
+/// The component of time on a CPU with a kernel stack, innermost function first.
+pub(super) fn component_of_kernel(functions: &[&str]) -> &'static str {
+    component_of(mechanisms::of_stack(functions.iter().copied()))
 }
 
 /// What waits of each kind were for.
