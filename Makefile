@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile fio-conformance check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -119,7 +119,7 @@ test-agent: build pagelab-fleet setup-test ## the agent on this kernel; FULL=1: 
 demo: build ## a regression goes in, its cause comes out (needs root)
 	tools/demo
 
-test: ready-to-test ## everything that must pass; under 25 minutes on 2 cores
+test: ready-to-test ## everything that must pass (root)
 	tools/test short
 
 ready-to-test: setup web
@@ -208,6 +208,9 @@ world-fio: build setup-test ## job files that public reports are about, run by p
 
 world-hostile: build setup-test ## root of a container, with programs made to hold up who profiles the host (root; minutes)
 	tests/world/hostile.py $(PAGELAB) --tries 20 --agent
+
+fio-conformance: build setup-test ## fio's own tests against pagelab, all suites, and docs/fio-conformance.md anew; TREE=PATH of other sources than Debian's 3.33 (minutes)
+	tools/fio-conformance $(or $(TREE),--debian) --beside fio --write docs/fio-conformance.md
 
 check: ## the fast inner loop: does it compile, do the unit tests of CRATE=name pass
 	$(CARGO) check --locked --workspace --all-targets

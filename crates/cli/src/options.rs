@@ -19,8 +19,8 @@ use crate::failure::Failure;
 pub(crate) const STREAMS_HELP: &str = "\
 Streams (--observe): syscalls:LIST records only these classes (desc, file, memory, process, network, signal, ipc) or calls; \
 sched:nostacks leaves out the stacks of waits, maps:nostacks those of mapping calls; metrics:smaps and regions:smaps read smaps of \
-processes with more than 45 MiB of small pages, too, which keeps them from mapping memory for 60 ns a page; speed measures how fast each CPU is \
-meanwhile (0.6 % of it), and runs that have it are compared at equal speed.";
+large processes, too, which keeps them from mapping memory meanwhile; speed measures fifty times a second how fast each CPU is, which \
+takes a little of it, and runs that have it are compared at equal speed.";
 
 /// How and where to record.
 #[derive(Debug, Args)]
@@ -41,8 +41,8 @@ pub(crate) struct RecordingArgs {
     /// Ring buffer for fault records, in bytes per CPU (K, M, G are powers of 1024).
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub ring_bytes: usize,
-    /// Record outcome and duration of every major fault and of 1 in N minor faults (0: of major faults only). N=64
-    /// makes faults about 20 % slower.
+    /// Record outcome and duration of every major fault and of 1 in N minor faults (0: of major faults only). Any other
+    /// N makes all minor faults slower.
     #[arg(long, value_name = "N", default_value_t = ONE_IN)]
     pub fault_details: u64,
     /// How user stacks are unwound: dwarf (unwind information), fp (frame pointers), or auto (dwarf, else fp).

@@ -101,7 +101,7 @@ pub(super) const SMAPS: Group = Group {
     source: "/proc/<pid>/smaps_rollup",
     instance: None,
     note: "The sum over the target's living processes, read once a second. The kernel walks their page tables meanwhile, and they \
-           can map and unmap no memory (60 ns a page). So there are no values while one of them has more pages than are \
+           can map and unmap no memory. So there are no values while one of them has more pages than are \
            walked in 0.75 ms (45 MiB of small ones); `record --observe default,metrics:smaps` reads them all the same.",
     members: &[
         b("rss_bytes", "Resident memory."),
