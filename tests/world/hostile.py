@@ -7,7 +7,8 @@ The programs run as uid 0 without a capability, in mount and pid namespaces of t
 
     1. `record -a --duration 2` ends at most 3 s later than beside as many programs that do the same work and are made for nothing,
        in each of N tries, its recording complete;
-    2. nobody opens the bait: files of the host that the programs name as those with their debug information;
+    2. nobody opens the bait, files of the host that the programs name as those with their debug information, and pagelab opens no file
+       of the host (fanotify) that it does not open beside programs that are made for nothing;
     3. SIGTERM ends the recorder as soon as without them, and at most 3 s later; a second SIGTERM one that is closing, within 3 s;
     4. with --agent: no window of the agent is lost.
 """
@@ -21,9 +22,11 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -92,6 +95,50 @@ class Bait:
             return []
         names = re.findall(rb"(fifo|plain)", events)
         return [name.decode() for name in names]
+
+
+class Opens(threading.Thread):
+    """Files on the file system of a folder that processes of one program open, recordings in it left out, as fanotify has them. It tells
+    nothing of FIFOs."""
+
+    UNLIMITED_QUEUE, CLOSE_ON_EXEC, ADD, FILE_SYSTEM, OPEN = 0x10, 0x1, 0x1, 0x100, 0x20
+    # fanotify_event_metadata: length, version, reserved, length of this, mask, descriptor, process.
+    EVENT = struct.Struct("=IBBHQii")
+
+    def __init__(self, program, work):
+        super().__init__(daemon=True)
+        self.program, self.work, self.paths, self.is_of_program = program, work, set(), {}
+        libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+        libc.fanotify_mark.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]
+        self.descriptor = libc.fanotify_init(self.UNLIMITED_QUEUE | self.CLOSE_ON_EXEC, os.O_RDONLY | os.O_CLOEXEC)
+        if self.descriptor < 0 or libc.fanotify_mark(self.descriptor, self.ADD | self.FILE_SYSTEM, self.OPEN, -100, os.fsencode(work)) < 0:
+            sys.exit(f"hostile.py: fanotify: {os.strerror(ctypes.get_errno())}")
+        self.start()
+
+    def run(self):
+        while True:
+            events = os.read(self.descriptor, 1 << 16)
+            while events:
+                length, _, _, _, _, descriptor, process = self.EVENT.unpack_from(events)
+                events = events[length:]
+                if descriptor >= 0:
+                    self.note(os.readlink(f"/proc/self/fd/{descriptor}"), process)
+                    os.close(descriptor)
+
+    def note(self, path, process):
+        if process not in self.is_of_program:
+            try:
+                self.is_of_program[process] = os.readlink(f"/proc/{process}/exe") == str(self.program)
+            except OSError:
+                return
+        if self.is_of_program[process] and not re.match(rf"{re.escape(str(self.work))}/[^/]*\.rec", path):
+            self.paths.add(path)
+
+    def taken(self):
+        """What was opened since the last time."""
+        time.sleep(0.5)
+        taken, self.paths, self.is_of_program = self.paths, set(), {}
+        return taken
 
 
 def build(work, bait):
@@ -217,6 +264,7 @@ def main():
         bait = Bait(work / "bait")
         programs = build(work, bait)
         plain = work / "linked"
+        opens = Opens(pagelab, work)
         groups = [[program] for program in programs.values()] + [list(programs.values())]
         without = {}
         for count in sorted({len(group) for group in groups}):
@@ -224,6 +272,7 @@ def main():
                 without[count] = max(seconds_of(pagelab, work / "without.rec")[0] for _ in range(3))
                 closing = ended_by_signals(pagelab, work / "signal.rec", 1)
             print(f"beside {count} like them: {without[count]:.1f} s; ended by SIGTERM: {closing:.1f} s")
+        opened_without = opens.taken()
         for group in groups:
             name = group[0].name if len(group) == 1 else "all of them"
             needed = without[len(group)] + LATE_S
@@ -236,6 +285,10 @@ def main():
         opened = bait.opened()
         if opened:
             wrong.append(f"the bait was opened: {opened}")
+        outside = opens.taken() - opened_without
+        print(f"files of the host that pagelab opened: {len(opened_without)} beside programs that are made for nothing, {len(outside)} others beside these")
+        if outside or not opened_without:
+            wrong.append(f"opened outside of the container's root: {sorted(outside)}; needed: none, and some beside plain programs")
         with Container(work, list(programs.values()), 600):
             for signals in [1, 2]:
                 took = ended_by_signals(pagelab, work / "signal.rec", signals)
