@@ -24,6 +24,19 @@
 //! # Why one process for each recording
 //! A recording takes 30 to 60 MB while it is made, most of it when it is closed. In one process with the agent these would stay with it, in
 //! pieces; a crash of a recorder would be one of the agent; and a kill could not be told from the end of a window.
+//!
+//! # Refusals
+//! | refused | test |
+//! |---|---|
+//! | a configuration that others can write | `crates/cli/tests/agent.rs::a_configuration_that_others_can_write_is_refused`, `src/config.rs::a_file_that_others_write_is_refused` |
+//! | an address that other machines reach, unless `--listen-to-others` | `crates/cli/tests/agent.rs::addresses_that_other_machines_reach_are_refused` |
+//! | a folder of somebody else's, or one that others can write | `crates/cli/tests/agent.rs::folders_of_others_are_refused` |
+//! | a folder that another agent has | `src/store.rs::one_agent_has_the_folder_and_the_second_is_told_which` |
+//! | to remove what others put into the folder | `src/store.rs::retention_holds_on_a_real_folder_and_leaves_what_is_not_ours` |
+//! | to use a name twice | `src/store.rs::names_are_never_used_twice` |
+//! | a request for anything but the page of metrics | `src/server.rs::the_page_is_served_and_nothing_else` |
+//! | clients that are silent, slow or say too much | `src/server.rs::clients_that_are_slow_or_say_too_much_are_left`, `src/server.rs::clients_that_are_silent_delay_nobody` |
+//! | a trigger's command that hangs | `src/trigger.rs::a_command_that_hangs_is_ended` |
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

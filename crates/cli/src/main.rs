@@ -3,6 +3,18 @@
 //!
 //! Exit status: 0 done; 1 measured, and the answer is bad; 2 the input is wrong; 3 the host cannot do it. `record`
 //! returns the status of the command it ran, and 125 for its own failures.
+//!
+//! # Refusals
+//! Those of the crates stand in their manuals. Of the commands themselves:
+//!
+//! | refused | test |
+//! |---|---|
+//! | an output that cannot be | `tests/record.rs::an_output_that_cannot_be_is_refused_with_words`, `tests/status.rs::an_output_below_a_file_is_a_wrong_input` |
+//! | an output that a neighbour replaces | `tests/planted_links.rs::nothing_elsewhere_changes_whatever_a_neighbour_plants` |
+//! | names of a recording that a terminal acts on | `tests/escapes.rs::no_name_in_a_recording_reaches_the_terminal_raw` |
+//! | a recording that is damaged or newer | `tests/bad_input.rs::recordings_that_are_damaged_or_newer` |
+//! | a change of anything with `--readonly` | `tests/run.rs::readonly_forbids_every_change` |
+//! | a port that is taken | `tests/ui.rs::a_set_that_grows_is_seen_and_wrong_words_are_refused` |
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

@@ -4,6 +4,7 @@
 //! their own; `Cargo.toml` names them.
 
 mod absence;
+mod agent;
 mod arrows;
 mod bad_input;
 mod calls_fixture;
@@ -20,6 +21,7 @@ mod doctor_mapped_by;
 mod durable;
 mod escapes;
 mod export;
+mod figures;
 mod fio_conformance;
 mod fio_patterns;
 mod fio_tools;
@@ -45,6 +47,7 @@ mod readme;
 mod real_programs;
 mod record;
 mod reference_lab;
+mod refusals;
 mod reproduce;
 mod rollups;
 mod run;

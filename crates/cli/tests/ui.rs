@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -58,6 +58,18 @@ impl Drop for Ui {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Addresses of this machine beside the one that is served.
+fn other_addresses() -> Vec<IpAddr> {
+    // The address from which this machine would ask another one; nothing is sent.
+    let outward = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let outward = outward.ok().map(|address| address.ip()).filter(|address| !address.is_loopback());
+    let loopback = [IpAddr::from(Ipv4Addr::new(127, 0, 0, 2)), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    loopback.into_iter().chain(outward).collect()
 }
 
 fn record(dir: &Path, name: &str) {
@@ -115,6 +127,66 @@ fn the_page_and_its_pictures_are_served_to_this_page_only() {
     assert_eq!(ui.get("api/faults?recording=7").0, 404);
     assert_eq!(ui.get("api/see?recording=0&from_ns=0&to_ns=x&low=0&high=1&columns=1&rows=1").0, 400);
     assert_eq!(ui.get("api/faults?recording=0&path=/etc/passwd").0, 400, "unknown words are refused");
+}
+
+/// A name that somebody else lets point here (DNS rebinding) begins or ends like ours; a proxy and a server may each look at another
+/// one of two lines `Host`.
+#[test]
+fn hosts_and_pages_that_are_nearly_ours_are_refused() {
+    let dir = scratch();
+    record(dir.path(), "a.rec");
+    let ui = Ui::start(dir.path(), &["a.rec"]);
+    let port = ui.host.rsplit(':').next().expect("a port");
+    let state = format!("GET /{}/api/state", ui.token);
+    let asked = |lines: &[(&str, &str)]| {
+        let lines: Vec<String> = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        ui.ask(&state, &lines).0
+    };
+    let own = ("Host", ui.host.as_str());
+    assert_eq!(asked(&[own]), 200);
+    assert_eq!(asked(&[("Host", &format!("localhost:{port}"))]), 200);
+    assert_eq!(asked(&[own, ("Origin", &format!("http://localhost:{port}")), ("Sec-Fetch-Site", "same-origin")]), 200);
+    for host in [
+        format!("localhost.evil:{port}"),
+        format!("localhost.:{port}"),
+        format!("xlocalhost:{port}"),
+        format!("127.0.0.1.evil:{port}"),
+        format!("1127.0.0.1:{port}"),
+        format!("localhost:{port}0"),
+        format!("localhost:{port}, evil"),
+        format!("0.0.0.0:{port}"),
+        "localhost".to_owned(),
+    ] {
+        assert_eq!(asked(&[("Host", &host)]), 403, "{host}");
+        assert_eq!(asked(&[own, ("Host", &host)]), 400, "{host} behind ours");
+        assert_eq!(asked(&[("Host", &host), own]), 400, "{host} before ours");
+    }
+    assert_eq!(asked(&[own, own]), 400, "twice the same");
+    assert_eq!(asked(&[]), 400, "none");
+    for origin in [
+        "null".to_owned(),
+        format!("https://localhost:{port}"),
+        format!("http://localhost.evil:{port}"),
+        format!("http://localhost:{port}.evil"),
+        format!("http://localhost:{port}0"),
+    ] {
+        assert_eq!(asked(&[own, ("Origin", &origin)]), 403, "{origin}");
+    }
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(asked(&[own, ("Sec-Fetch-Site", site)]), 403, "{site}");
+    }
+}
+
+#[test]
+fn only_the_loopback_address_is_served() {
+    let dir = scratch();
+    record(dir.path(), "a.rec");
+    let ui = Ui::start(dir.path(), &["a.rec"]);
+    let port: u16 = ui.host.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    for address in other_addresses() {
+        assert!(TcpStream::connect((address, port)).is_err(), "{address} is served");
+    }
+    assert_eq!(ui.get("api/state").0, 200, "it still listens");
 }
 
 #[test]

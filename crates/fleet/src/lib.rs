@@ -51,6 +51,16 @@
 //! `tests/reference.rs` compares every statistic with scipy and statsmodels; `tests/false_findings.rs` counts false findings in
 //! simulated fleets without a cause, and how often intervals cover the truth; `tests/planted.rs` looks for planted causes in
 //! the files of a fleet of 1,000 hosts.
+//!
+//! # Refusals
+//! | refused | test |
+//! |---|---|
+//! | a folder that others can write | `tests/compact.rs::a_fleet_that_others_can_write_is_left_alone` |
+//! | a second compaction at the same time | `tests/compact.rs::a_compaction_that_was_broken_off_leaves_the_day_and_another_waits` |
+//! | a recording twice, a newer one, one without a time or a whole manifest | `tests/compact.rs::what_cannot_be_added_is_named_and_nothing_else_is_lost` |
+//! | a recording with numbers that no host has | `tests/compact.rs::five_hostile_recordings_of_a_hundred_are_named_and_the_others_compacted` |
+//! | rows out of order, a file that is not finished | `tests/tables.rs::rows_out_of_order_are_refused_and_an_unfinished_file_is_not_there` |
+//! | a damaged file | `tests/tables.rs::a_damaged_file_is_an_error_that_names_it` |
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]

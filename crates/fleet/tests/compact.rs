@@ -364,6 +364,24 @@ fn a_reader_keeps_the_day_that_it_began_with() {
     assert_eq!(world.read::<RunsRow>().len(), 6);
 }
 
+/// Whoever can write the folder could put days there that no host has had.
+#[test]
+fn a_fleet_that_others_can_write_is_left_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new();
+    world.record([Run::of(0, 0, 0)]);
+    let set = |mode| fs::set_permissions(world.fleet.path(), fs::Permissions::from_mode(mode)).expect("ours");
+    for mode in [0o775, 0o757, 0o1777] {
+        set(mode);
+        let refused = world.try_compact().expect_err("others can write it");
+        let is_said = matches!(refused, FleetError::Output(pagelab_output::Error::WritableByOthers { .. }));
+        assert!(is_said, "{mode:o}: {refused}");
+        assert_eq!(fs::read_dir(world.fleet.path()).expect("ours").count(), 0, "{mode:o}");
+    }
+    set(0o700);
+    assert_eq!(world.compact().added, 1);
+}
+
 #[test]
 fn a_compaction_that_was_broken_off_leaves_the_day_and_another_waits() {
     let world = World::new();

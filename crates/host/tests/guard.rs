@@ -507,6 +507,31 @@ fn what_cannot_be_put_back_is_kept_for_the_next_try() {
     assert_eq!(host.leftovers(), Vec::<String>::new());
 }
 
+/// Whoever set the value meanwhile would take the changed one for the host's own, and leave it behind.
+#[test]
+fn an_undo_that_fails_keeps_the_lock() {
+    const KEY: &str = "sysctl.vm.swappiness";
+    let host = Host::new();
+    let model = Model::new(&[(KEY, "60"), ("barred", "yes")], |values, key, value| {
+        let is_barred = values.get("barred").is_some_and(|barred| barred == "yes");
+        if value == "60" && is_barred { Err(io::Error::from_raw_os_error(EBUSY)) } else { plain(values, key, value) }
+    });
+    let mut guard = Guard::open_with(options(&host, Box::new(model.clone()))).expect("opens");
+    guard.set(KEY, "10").expect("set");
+    let mut other = Guard::open_with(options(&host, Box::new(model.clone()))).expect("opens");
+    for _ in 0..2 {
+        let report = guard.restore();
+        assert_eq!(report.failed.len(), 1, "{report}");
+        assert!(matches!(other.set(KEY, "30"), Err(GuardError::Held { .. })), "after an undo that failed");
+        assert_eq!(model.value(KEY), "10");
+    }
+    model.change("barred", "no");
+    assert!(guard.restore().is_clean());
+    assert_eq!(other.set(KEY, "30").expect("free now").previous, "60");
+    assert!(other.close().is_clean() && guard.close().is_clean());
+    assert_eq!(model.value(KEY), "60");
+}
+
 #[test]
 fn a_living_guard_is_not_a_leftover() {
     let host = Host::new();

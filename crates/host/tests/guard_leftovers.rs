@@ -372,11 +372,15 @@ fn planted_journals_are_refused() {
         assert_eq!(host.read("proc/sys/vm/swappiness"), "10", "{needed}");
         assert!(path.exists());
     };
-    mode(&host.state(), 0o777);
-    refused("mode 0777");
+    for shared in [0o777, 0o775, 0o757, 0o1777] {
+        mode(&host.state(), shared);
+        refused(&format!("mode {shared:04o}"));
+    }
     mode(&host.state(), 0o700);
-    mode(&path, 0o622);
-    refused("mode 0622");
+    for shared in [0o622, 0o620, 0o602] {
+        mode(&path, shared);
+        refused(&format!("mode {shared:04o}"));
+    }
     mode(&path, 0o600);
     if rustix::process::geteuid().is_root() {
         let nobody = Some(65534);

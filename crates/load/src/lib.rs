@@ -49,6 +49,25 @@
 //! - Options that have no effect are named in the report's warnings, and what pagelab does not have is refused.
 //! - A job of `trimwrite` whose time is over writes the block that it has trimmed; fio 3.33 leaves it trimmed.
 //!
+//! # Refusals
+//! What may be written, without `--allow-write`, is what pagelab made. See [`safety`].
+//!
+//! | refused | test |
+//! |---|---|
+//! | a file that pagelab did not make; a log or state that it did not | `tests/safety.rs::other_peoples_files_are_not_written`, `tests/safety.rs::all_that_needs_to_be_named_is_said_at_once` |
+//! | to remove such a file | `tests/safety.rs::own_files_are_written_again_and_unlinked_only_if_own` |
+//! | a file that a folder or pattern does not name | `src/safety.rs::folders_and_patterns_are_for_the_files_in_them`, `tests/safety.rs::all_that_needs_to_be_named_is_said_at_once` |
+//! | a link that is not named itself | `tests/safety.rs::links_are_followed_where_the_user_names_them` |
+//! | another file in the place of the one checked | `tests/safety.rs::another_file_in_the_place_of_the_named_one_is_not_written`, `tests/safety.rs::a_file_that_is_replaced_between_passes_ends_the_job_with_words`, `tests/safety.rs::a_neighbour_that_renames_turns_no_write_elsewhere` |
+//! | one that has its inode number | `tests/safety.rs::loop_another_file_with_the_inode_number_of_the_named_one_is_not_written`, `src/safety.rs::a_file_with_the_same_inode_number_and_another_birth_time_is_not_opened` |
+//! | a list of made files that others could have written, or names another file | `src/safety.rs::the_registry_answers_where_attributes_cannot` |
+//! | any write with `--readonly` | `tests/safety.rs::readonly_means_that` |
+//! | a device that is not named itself | `tests/devices.rs::host_empty_devices_need_to_be_named` |
+//! | one with a file system, a volume or a partition table | `tests/devices.rs::host_file_systems_and_volumes_are_not_written_over`, `tests/devices.rs::host_partition_tables_are_not_written_over` |
+//! | one in use, whatever is named; one under another name | `tests/devices.rs::host_devices_in_use_are_never_written`, `tests/devices.rs::host_a_device_under_another_name_is_not_written` |
+//! | others while the job has the device | `tests/devices.rs::host_a_device_is_the_jobs_alone_while_it_runs` |
+//! | what is neither file nor device for jobs | `tests/safety.rs::devices_need_to_be_named_and_empty` |
+//!
 //! # Identities that hold, and are tested
 //! In each direction, when every operation is timed: number of latencies = operations; operations x block size = bytes (with
 //! `map_touch`, x bytes touched); sum of the intervals = total; `lat` >= `clat` of the same operation, so their sums are ordered; the sum of `lat` is

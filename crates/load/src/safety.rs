@@ -613,6 +613,24 @@ mod tests {
         assert!(matches!(permit.open(&path, OFlags::WRONLY, &ownership), Err(Unopened::Replaced)));
     }
 
+    /// An inode number is used again by the next file: the birth time tells the two apart.
+    #[test]
+    fn a_file_with_the_same_inode_number_and_another_birth_time_is_not_opened() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let ownership = Ownership::new(dir.path());
+        let path = dir.path().join("file");
+        std::fs::write(&path, "another's").expect("write");
+        let found = Identity::of(File::open(&path).expect("it is there").as_fd()).expect("known");
+        let Identity::File { device, inode, born } = found else { panic!("{found:?}") };
+        let open = |born: (i64, u32)| {
+            let identity = Some(Identity::File { device, inode, born });
+            Permit { identity, marked: false, follow: false }.open(&path, OFlags::WRONLY, &ownership).map(drop)
+        };
+        assert_eq!(open(born), Ok(()));
+        assert_eq!(open((born.0 - 1, born.1)), Err(Unopened::Replaced));
+        assert_eq!(open((born.0, born.1 + 1)), Err(Unopened::Replaced));
+    }
+
     #[test]
     fn the_registry_answers_where_attributes_cannot() {
         let dir = tempfile::tempdir().expect("tempdir");
@@ -625,6 +643,17 @@ mod tests {
         let line = identity(fd.as_fd(), &path.canonicalize().expect("there")).expect("identity");
         std::fs::write(state.path().join(REGISTRY), [b"1:2 3 4.5 /else\n", line.as_slice(), b"\n"].concat())
             .expect("write");
+        assert!(ownership.is_ours(fd.as_fd(), &path));
+        // A list that others can write says nothing.
+        let state_mode = |mode| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(state.path(), permissions).expect("our own");
+        };
+        for shared in [0o775, 0o757, 0o1777] {
+            state_mode(shared);
+            assert!(!ownership.is_ours(fd.as_fd(), &path), "{shared:o}");
+        }
+        state_mode(0o700);
         assert!(ownership.is_ours(fd.as_fd(), &path));
         // Another file in the same place is another file.
         std::fs::remove_file(&path).expect("remove");

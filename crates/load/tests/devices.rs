@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{fio_program, refused, run, totals};
 
 /// Runs a tool; its output.
-fn tool(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let words = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {words}");
@@ -43,7 +43,7 @@ impl Drop for Loop {
 }
 
 /// Undoes something when dropped, before the device goes.
-struct Undo(&'static str, String);
+pub(crate) struct Undo(pub(crate) &'static str, pub(crate) String);
 
 impl Drop for Undo {
     fn drop(&mut self) {

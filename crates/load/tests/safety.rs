@@ -1,10 +1,12 @@
 //! Never destroy data, never leave half a job behind.
 
-use crate::common;
+use crate::{common, devices};
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use common::{pagelab, refused, run, totals, try_run};
+use devices::{Undo, tool};
 
 fn arguments(path: &Path, options: &str) -> Vec<String> {
     ["--name=j".to_owned(), format!("--filename={}", path.display())]
@@ -254,6 +256,45 @@ fn another_file_in_the_place_of_the_named_one_is_not_written() {
         .arg(format!("--exec_prerun=mv {0} {1} && mv {2} {0}", shown[0], shown[1], shown[2]))
         .output()
         .expect("pagelab-load starts");
+    assert!(!output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("something else is there now"), "{output:?}");
+    assert_eq!(std::fs::read(&named).expect("there"), vec![7; 64 << 10], "it was written");
+}
+
+/// A file system that gives the number of a removed inode to the next file, as most do on disks.
+#[test]
+#[ignore = "mounts a file system on a loop device"]
+fn loop_another_file_with_the_inode_number_of_the_named_one_is_not_written() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let (image, place) = (at("image"), at("mounted"));
+    std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
+    std::fs::create_dir(&place).expect("a directory");
+    // Inodes of 256 bytes keep a birth time.
+    tool("mkfs.ext4", &["-q", "-F", "-I", "256", &image]);
+    tool("mount", &["-o", "loop", &image, &place]);
+    let _mounted = Undo("umount", place.clone());
+    let [first, named] = ["first", "named"].map(|name| format!("{place}/{name}"));
+    for file in [&first, &named] {
+        std::fs::write(file, vec![0; 64 << 10]).expect("write");
+    }
+    let inode = std::fs::metadata(&named).expect("there").ino();
+    // Before the first operation: the job has its first file open, and opens the named one when that is done.
+    let script = at("replace");
+    let replace = format!(
+        "rm {named} || exit 1\nfor i in $(seq 200); do\n  head -c 65536 /dev/zero | tr '\\0' '\\7' >{named}\n  \
+         [ $(stat -c %i {named}) = {inode} ] && exit 0\n  mv {named} {place}/aside.$i\ndone\nexit 1\n"
+    );
+    std::fs::write(&script, replace).expect("write");
+    let output = pagelab()
+        .current_dir(directory.path())
+        .args(["--output-format=report", "--name=j", "--rw=write", "--size=128k", "--openfiles=1"])
+        .args(["--file_service_type=sequential".to_owned(), format!("--filename={first}:{named}")])
+        .args([format!("--allow-write={first}"), format!("--allow-write={named}")])
+        .arg(format!("--exec_prerun=sh {script}"))
+        .output()
+        .expect("pagelab-load starts");
+    assert_eq!(std::fs::metadata(&named).expect("there").ino(), inode, "it has the same number: {output:?}");
     assert!(!output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("something else is there now"), "{output:?}");
     assert_eq!(std::fs::read(&named).expect("there"), vec![7; 64 << 10], "it was written");

@@ -21,6 +21,17 @@
 //! byte by byte, and no path of a client's is ever opened (`recordings.rs`). SQL knows the tables of those recordings and no
 //! files. Of the host it is told what `doctor` says. Arguments that a tool does not have are refused.
 //!
+//! ## Refusals
+//! | refused | test |
+//! |---|---|
+//! | a recording that is not served, by whatever path | `crates/cli/tests/mcp.rs::wrong_questions_are_refused_with_what_was_found_and_what_is_needed`, `crates/cli/tests/mcp.rs::no_tool_reads_a_file_elsewhere` |
+//! | a link to elsewhere in what is served | `crates/cli/tests/mcp.rs::no_tool_reads_a_file_elsewhere` |
+//! | SQL that writes or names a file | `crates/cli/tests/mcp.rs::no_tool_reads_a_file_elsewhere`, `crates/cli/tests/mcp.rs::wrong_questions_are_refused_with_what_was_found_and_what_is_needed` |
+//! | a tool or an argument that there is none of | `crates/cli/tests/mcp.rs::wrong_questions_are_refused_with_what_was_found_and_what_is_needed`, `src/server.rs::every_tool_says_that_it_only_reads_and_refuses_other_arguments` |
+//! | a query beyond its time or memory | `crates/cli/tests/mcp.rs::a_cross_join_ends_at_its_limit_and_the_next_call_is_answered`, `crates/cli/tests/mcp.rs::a_query_ends_at_its_limit_of_memory` |
+//! | a query's own writes and reads beside its folder and recordings | `crates/cli/tests/mcp.rs::the_process_of_a_query_writes_to_its_folder_and_reads_its_recordings_alone` |
+//! | an answer that is too long | `src/answer.rs::an_answer_is_whole_or_an_error_with_its_length` |
+//!
 //! ## What an answer is
 //!
 //! One JSON document as text, of at most 100,000 bytes (`answer.rs`). Units are suffixes of keys (`_ns`, `_bytes`, `_pct`), or

@@ -29,6 +29,19 @@
 //!
 //! A probe writes the rows of its streams itself, and reports what it lost and what it left out; a probe that is not
 //! available says why, what it would need and what to type. Nothing is decided by kernel version: a probe is tried.
+//!
+//! # Refusals
+//! Names of functions come from files that recorded programs chose. Left out is the name, not the sample.
+//!
+//! | refused | test |
+//! |---|---|
+//! | a file that is not the mapped one any more, or is none (a pipe, a descriptor of ours) | `src/stacks/hostile.rs::only_the_regular_file_that_is_mapped_is_opened` |
+//! | trust in a file that others, or a container, may have written | `src/stacks/hostile.rs::a_file_is_trusted_by_the_folders_above_it_and_by_where_its_process_lives` |
+//! | a link out of the root of the recorded process | `src/stacks/roots.rs::nothing_outside_of_a_root_and_nothing_but_a_file_is_opened`, `src/stacks/names/tests.rs::links_lead_to_nothing_outside_of_the_root_and_to_regular_files_alone` |
+//! | a debug file of another build | `src/stacks/names/tests.rs::a_debug_file_is_found_where_gdb_finds_it_and_believed_by_its_build_id_or_sum` |
+//! | a perf map of another user, and more of one than has its room | `src/stacks/jit/mod.rs::the_file_of_another_user_is_not_believed_and_what_is_read_is_bounded` |
+//! | a file that claims what it has not | `src/stacks/image.rs::a_file_that_claims_anything_is_read_or_refused`, `src/stacks/names/tests.rs::nothing_that_a_file_claims_ends_the_search` |
+//! | a file that is cut while it is read, one whose reading has no end | `src/stacks/namer.rs::a_file_that_is_shortened_while_it_is_read_ends_the_child_alone`, `src/stacks/namer.rs::a_container_whose_file_takes_for_ever_has_no_more_names_and_the_others_have` |
 
 pub mod block;
 pub mod bpf;

@@ -30,6 +30,22 @@
 //! # Files that are no plain files
 //! [`OutputFile`] is for what users name with `--output`: `-` and `/dev/stdout` are standard output, pipes and character devices are
 //! written as they are if they are not somebody else's, block devices never.
+//!
+//! # Refusals
+//! | refused | test |
+//! |---|---|
+//! | a folder to write into that is somebody else's | `tests/neighbours.rs::folders_to_write_into_are_ours` |
+//! | one that a group or others may write, sticky or not | `tests/neighbours.rs::folders_that_a_group_or_others_may_write_are_refused` |
+//! | to make such a folder private | `tests/neighbours.rs::a_folder_that_others_may_write_is_not_made_private` |
+//! | a link of somebody else's in a folder that others may write | `tests/neighbours.rs::a_planted_link_is_replaced_and_not_followed`, `tests/neighbours.rs::a_planted_link_on_the_way_is_refused` |
+//! | links in circles | `tests/neighbours.rs::links_that_lead_in_circles_end` |
+//! | a link, whosever, below a held folder | `tests/neighbours.rs::journals_and_locks_are_ours_and_no_links`, `tests/neighbours.rs::removing_a_tree_stays_in_it` |
+//! | a journal or lock of somebody else's | `tests/neighbours.rs::journals_and_locks_are_ours_and_no_links` |
+//! | a name that leads out of a held folder | `tests/neighbours.rs::names_do_not_lead_out` |
+//! | a pipe, a link or a file that is too large, to be read | `tests/neighbours.rs::reading_neither_follows_nor_hangs_nor_fills_memory` |
+//! | a pipe of somebody else's, a block device | `tests/neighbours.rs::streams_are_written_as_they_are` |
+//! | a name that is taken, for a file that is to be new | `tests/neighbours.rs::a_file_is_whole_or_absent_and_new_means_new` |
+//! | what is put there between a look and the opening | `tests/neighbours.rs::a_planting_loop_gets_nothing`, `crates/cli/tests/planted_links.rs::nothing_elsewhere_changes_whatever_a_neighbour_plants` |
 
 #![forbid(unsafe_code)]
 

@@ -106,6 +106,65 @@ fn folders_to_write_into_are_ours() {
     }
 }
 
+/// A group that may write, or everybody else: each alone can put something there, sticky or not.
+#[test]
+fn folders_that_a_group_or_others_may_write_are_refused() {
+    let root = scratch();
+    let (folder, inner) = (root.path().join("shared"), root.path().join("inner"));
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&inner).unwrap();
+    fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
+    planted(&folder.join("link"), &inner);
+    let set = |mode| fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+    for shared in [0o775, 0o757, 0o720, 0o702, 0o1775, 0o1757, 0o2775] {
+        set(shared);
+        for open in [Folder::create, Folder::open] {
+            let refused = open(&folder).unwrap_err();
+            assert!(matches!(refused, Error::WritableByOthers { mode, .. } if mode == shared), "{shared:o}: {refused}");
+        }
+        let refused = Folder::open(&folder.join("link")).unwrap_err();
+        assert!(matches!(refused, Error::ForeignLink { owner: NOBODY, .. }), "{shared:o}: {refused}");
+    }
+    for alone in [0o700, 0o750, 0o755] {
+        set(alone);
+        Folder::open(&folder).unwrap();
+        Folder::open(&folder.join("link")).unwrap();
+    }
+}
+
+/// Of a folder that is to be private the group's permission is taken away; what has its mode for a reason is left as it is.
+#[test]
+fn a_folder_that_others_may_write_is_not_made_private() {
+    let root = scratch();
+    let folder = root.path().join("shared");
+    fs::create_dir(&folder).unwrap();
+    for shared in [0o757, 0o777, 0o1777, 0o1775, 0o2775] {
+        fs::set_permissions(&folder, Permissions::from_mode(shared)).unwrap();
+        let refused = Folder::open_private(&folder).unwrap_err();
+        assert!(matches!(refused, Error::WritableByOthers { .. }), "{shared:o}: {refused}");
+        assert_eq!(mode(&folder), shared);
+    }
+    fs::set_permissions(&folder, Permissions::from_mode(0o775)).unwrap();
+    Folder::open_private(&folder).unwrap();
+    assert_eq!(mode(&folder), 0o700);
+    chown(&folder, Some(NOBODY), None).unwrap();
+    let refused = Folder::open_private(&folder).unwrap_err();
+    assert!(matches!(refused, Error::ForeignOwner { owner: NOBODY, .. }), "{refused}");
+}
+
+#[test]
+fn links_that_lead_in_circles_end() {
+    let root = scratch();
+    let (one, other) = (root.path().join("one"), root.path().join("other"));
+    symlink(&other, &one).unwrap();
+    symlink(&one, &other).unwrap();
+    for refused in [OutputFile::write(&one, b"x").unwrap_err(), Folder::create(&one.join("rec")).map(drop).unwrap_err()]
+    {
+        let errno = refused.os_error().and_then(std::io::Error::raw_os_error);
+        assert_eq!(errno, Some(rustix::io::Errno::LOOP.raw_os_error()), "{refused}");
+    }
+}
+
 #[test]
 fn a_held_folder_stays_the_same_whatever_its_path_becomes() {
     let root = scratch();

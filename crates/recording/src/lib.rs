@@ -23,6 +23,20 @@
 //! Sets of recordings are found by [`set::discover`]. What was mapped at an instant, and which tasks lived, is replayed by
 //! [`space`] and [`lifetimes`].
 //!
+//! # Refusals
+//! | refused | test |
+//! |---|---|
+//! | to record into a directory that holds something, or into a file | `tests/open.rs::outputs_that_are_in_the_way` |
+//! | one that others can write | `tests/open.rs::directories_that_others_can_write_are_refused` |
+//! | one of somebody else's, or behind such a link | `tests/open.rs::directories_and_links_of_others_are_refused` |
+//! | to read what is no recording | `tests/open.rs::directories_that_are_no_recording` |
+//! | a newer format | `tests/open.rs::a_newer_format_is_refused_whatever_else_it_says` |
+//! | a pipe or link in place of a file, numbers that no host has | `tests/foreign.rs::pipes_links_and_absurd_numbers_are_refused_at_once` |
+//! | a claim of more parts than there are | `tests/foreign.rs::a_compaction_record_is_bounded_by_the_files_that_are_there` |
+//! | a damaged part | `tests/damage.rs::flips_and_cuts_in_our_parts_are_all_found`, `tests/foreign.rs::an_empty_part_is_left_out_and_named_and_so_is_a_flipped_bit` |
+//! | to call whole what lacks a file, or was added to or edited | `tests/whole.rs::no_deletion_exchange_or_addition_of_files_is_called_whole`, `tests/whole.rs::no_edit_of_a_manifest_is_called_whole` |
+//! | text that fills memory by being repeated | `src/guard.rs::long_text_does_not_fill_memory_by_being_repeated` |
+//!
 //! # Memory
 //! While rows are collected they take some 8 MiB ([`WriterOptions::max_buffered_bytes`]) and what comes between two ticks.
 //! [`RecordingWriter::close`] takes some 40 MiB, however long the recording was: rows are merged row group by row group, and those

@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
 use common::{push_interval, scratch};
@@ -45,6 +45,44 @@ fn directories_and_files_are_private() {
     w.close(|_| ()).unwrap();
     assert_eq!(mode(&dir.join("faults/part-0000.parquet")), 0o600);
     assert_eq!(mode(&dir.join("manifest.json")), 0o600);
+}
+
+/// What others can put into the directory while it is recorded would be read as if it were recorded.
+#[test]
+fn directories_that_others_can_write_are_refused() {
+    let tmp = scratch();
+    let dir = tmp.path().join("rec");
+    fs::create_dir(&dir).unwrap();
+    for mode in [0o757, 0o777, 0o1777, 0o1775] {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+        let error = create(&dir).unwrap_err();
+        assert!(matches!(error, Error::Output(pagelab_output::Error::WritableByOthers { .. })), "{mode:o}: {error}");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "{mode:o}");
+    }
+}
+
+/// Another user's directory, and a link that another user put where a group may write; tests need root, as all of `make test` does.
+#[test]
+fn directories_and_links_of_others_are_refused() {
+    const NOBODY: u32 = 65534;
+    let tmp = scratch();
+    let [theirs, shared, own] = ["theirs", "shared", "own"].map(|name| tmp.path().join(name));
+    for (dir, mode) in [(&theirs, 0o755), (&shared, 0o775), (&own, 0o700)] {
+        fs::create_dir(dir).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    chown(&theirs, Some(NOBODY), None).expect("needed root: sudo make test");
+    let error = create(&theirs).unwrap_err();
+    let is_said = matches!(error, Error::Output(pagelab_output::Error::ForeignOwner { owner: NOBODY, .. }));
+    assert!(is_said, "{error}");
+    symlink(&own, shared.join("link")).unwrap();
+    lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
+    for through in [shared.join("link"), shared.join("link/rec")] {
+        let error = create(&through).unwrap_err();
+        let is_said = matches!(error, Error::Output(pagelab_output::Error::ForeignLink { owner: NOBODY, .. }));
+        assert!(is_said, "{error}");
+    }
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "nothing was made behind it");
 }
 
 #[test]

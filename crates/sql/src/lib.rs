@@ -17,6 +17,14 @@
 //! Queries read only: statements that would create, change or write anything are refused. Memory is bounded, sorts and
 //! aggregations beyond it spill to the directory for temporary files. A query that must end is run in a process of its own
 //! ([`process`]).
+//!
+//! # Refusals
+//! | refused | test |
+//! |---|---|
+//! | SQL that creates, changes or writes anything | `tests/queries.rs::a_query_cannot_write` |
+//! | a damaged part: no answer, or one that names it as left out | `tests/queries.rs::a_damaged_part_is_named`, `tests/scans.rs::a_part_that_fails_in_mid_query_is_left_out_and_named` |
+//! | a query beyond its time or memory | `crates/cli/tests/query_limits.rs::a_query_ends_at_its_limits_and_leaves_nothing` |
+//! | a file that is no recording's, to the process of a query | `crates/cli/tests/mcp.rs::the_process_of_a_query_writes_to_its_folder_and_reads_its_recordings_alone` |
 
 mod adapt;
 mod bytes;

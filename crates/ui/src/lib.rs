@@ -10,6 +10,18 @@
 //! Everything stands below the token: `/TOKEN/` is the page, `/TOKEN/api/state` says whether it is still up to date,
 //! `/TOKEN/api/recordings` lists the recordings, `/TOKEN/api/faults` and `/TOKEN/api/see` are pictures of all faults of one of them
 //! ([`pagelab_views::faultfield`]). A recording is named by its place in the list: no path is taken from a request.
+//!
+//! # Refusals
+//! Through the socket of the program:
+//!
+//! | refused | test |
+//! |---|---|
+//! | another `Host`, none or two | `crates/cli/tests/ui.rs::hosts_and_pages_that_are_nearly_ours_are_refused`, `src/guard.rs::only_this_page_with_the_token_is_answered` |
+//! | a request of another page (`Origin`) or site (`Sec-Fetch-Site`) | `crates/cli/tests/ui.rs::hosts_and_pages_that_are_nearly_ours_are_refused` |
+//! | no token, or another one | `crates/cli/tests/ui.rs::the_page_and_its_pictures_are_served_to_this_page_only` |
+//! | another method than GET | `crates/cli/tests/ui.rs::the_page_and_its_pictures_are_served_to_this_page_only` |
+//! | a path that leads elsewhere, words that no address has | `crates/cli/tests/ui.rs::the_page_and_its_pictures_are_served_to_this_page_only` |
+//! | a connection to another address of this machine | `crates/cli/tests/ui.rs::only_the_loopback_address_is_served` |
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
