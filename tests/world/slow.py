@@ -12,7 +12,6 @@ NAME is a folder of tests/world/slow, `tuning`, `frozen` or `all`. Scratch folde
 by whoever judges. It keeps OUT/NAME/base and OUT/NAME/test (the recordings), answer.json and answer.txt, and failed.txt if there is none.
 """
 
-import itertools
 import json
 import os
 import pathlib
@@ -27,17 +26,17 @@ import time
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Both sets are asked in the same way.
+sys.path.insert(0, str(HERE.parent / "zoo"))
+from turns import LEVEL, SIDES, in_order, interleaved  # noqa: E402
 CASES = HERE / "slow"
 SCRATCH = pathlib.Path(os.environ.get("SLOW_DIR", "/var/tmp/pagelab-slow"))
 SEED = 20261130
 TUNING = 12
-SIDES = ("base", "test")
-# Runs of each side that count.
-RUNS = 8
 # A preparation, a run, or a comparison that takes longer hangs, seconds.
 PREPARES_S, RUNS_S, COMPARES_S = 900, 120, 300
-# Sides that chance orders like this more often show no loss. The loss must also be of this size.
-LEVEL, LEAST_PCT = 0.05, 10
+# A loss that is smaller is none.
+LEAST_PCT = 10
 WORDS = {"source", "group", "what", "truth", "component_hint", "names", "place", "needs", "fix",
          "prepare", "base", "test", "base_before", "test_before", "cleanup"}
 COMMANDS = ("needs", "prepare", "base", "test", "base_before", "test_before", "cleanup")
@@ -147,23 +146,6 @@ class Case:
         if left:
             raise SystemExit(f"slow: {self.name} is still mounted: {' '.join(left)}")
         shutil.rmtree(self.dir)
-
-
-def interleaved():
-    """The runs of both sides, now one first, now the other."""
-    for run in range(RUNS):
-        for side in SIDES if run % 2 == 0 else reversed(SIDES):
-            yield run, side
-
-
-def in_order(base, test):
-    """How rarely chance orders the times of two sides like this, two-sided (Mann and Whitney's test, exact)."""
-    times = sorted([*base, *test])
-    ranks = {one: statistics.mean(at for at, other in enumerate(times) if other == one) for one in times}
-    middle = len(base) * (len(times) - 1) / 2
-    of_base = abs(sum(ranks[one] for one in base) - middle)
-    sums = [sum(some) for some in itertools.combinations([ranks[one] for one in times], len(base))]
-    return sum(abs(one - middle) >= of_base - 1e-9 for one in sums) / len(sums)
 
 
 def check(case):

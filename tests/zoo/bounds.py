@@ -6,7 +6,6 @@ A share breaks its bound when its whole 95 % interval (Wilson's) lies beyond it:
 import dataclasses
 import datetime
 import json
-import subprocess
 
 import judged
 
@@ -45,15 +44,11 @@ BOUNDS = {
 }
 
 
-def commit():
-    return subprocess.run(["git", "-C", judged.HERE, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-
-
 def ended(target, shares):
     """Keeps the record of a run and says what broke its bound; gives the status. `shares`: hits and cases by name."""
     said = {name: BOUNDS[name].said(hits, of) for name, (hits, of) in shares.items()}
     RUNS.mkdir(exist_ok=True)
-    record = {"date": datetime.date.today().isoformat(), "commit": commit(), "rules": judged.rules(), "shares": said}
+    record = {"date": datetime.date.today().isoformat(), "commit": judged.commit(), "rules": judged.rules(), "shares": said}
     (RUNS / f"{target}.json").write_text(json.dumps(record, indent=1) + "\n")
     broken = [one for one in said.values() if not one["holds"]]
     for one in broken:

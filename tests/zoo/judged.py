@@ -11,6 +11,7 @@ import collections
 import json
 import math
 import pathlib
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,6 +39,10 @@ def rules(root=ROOT):
         for byte in file.encode() + b"\0" + (root / file).read_bytes():
             version = ((version ^ byte) * 0x100000001B3) & (2**64 - 1)
     return f"{version:016x}"
+
+
+def commit():
+    return subprocess.run(["git", "-C", HERE, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def wilson(hits, of, z=1.959964):

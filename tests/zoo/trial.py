@@ -10,7 +10,6 @@ hidden from it by a mount.
 """
 
 import importlib
-import itertools
 import json
 import pathlib
 import random
@@ -25,6 +24,7 @@ import judged
 import kinds
 import sized
 from cases import Side
+from turns import LEVEL, RUNS, in_order, interleaved
 from zoo import Zoo, make_all
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,13 +33,10 @@ COUNTS = {"known": 38, "open": 34, "alike": 24}
 # In the first half of these places as often as in the second.
 ON_CPU = ("cpu", "calls")
 SURROUNDINGS = ("second_disk", "wrapper", "neighbour")
-RUNS = 8
 # What a run takes on the base side, seconds.
 BASE_S = 0.6
 # A comparison that takes longer hangs.
 HANGS_S = 300
-# Two sides whose times in an order this rare are not alike.
-LEVEL = 0.05
 
 
 def part(name):
@@ -118,23 +115,6 @@ def surrounded(side, how):
     return Side(**{**side.__dict__, **more})
 
 
-def in_order(base, test):
-    """How rarely chance orders the times of two sides like this, two-sided (Mann and Whitney's test, exact)."""
-    times = sorted([*base, *test])
-    ranks = {time: statistics.mean(at for at, other in enumerate(times) if other == time) for time in times}
-    of_base = sum(ranks[time] for time in base)
-    middle = len(base) * (len(times) - 1) / 2
-    sums = [sum(some) for some in itertools.combinations([ranks[time] for time in times], len(base))]
-    return sum(abs(one - middle) >= abs(of_base - middle) - 1e-9 for one in sums) / len(sums)
-
-
-def interleaved():
-    """The runs of both sides, now one first, now the other."""
-    for run in range(RUNS):
-        for name in ("base", "test") if run % 2 == 0 else ("test", "base"):
-            yield run, name
-
-
 def bare(zoo, sides):
     """Seconds of interleaved runs of each side, without pagelab."""
     taken = {"base": [], "test": []}
@@ -201,7 +181,7 @@ def line_of(zoo, case, folder):
     line = {"set": case.drawn["set"], "case": f"{case.name} {kind.cause or 'open'}/{kind.workload}", "what": case.drawn["what"], "place": kind.place,
             "truth": kind.truth if case.size else "the sides are alike", "cause": kind.cause if case.size and kind.cause else None,
             "component": kind.components[0] if kind.components and case.size else None, "size_pct": case.size,
-            "rules": judged.rules(), "commit": commit(), "counted": True, "found": []}
+            "rules": judged.rules(), "commit": judged.commit(), "counted": True, "found": []}
     try:
         amount, filler_ms, _ = sized.calibrated(zoo, case)
     except RuntimeError as error:
@@ -218,10 +198,6 @@ def line_of(zoo, case, folder):
     except (RuntimeError, OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
         line |= {"found": [{"cause": "none", "confidence": "mechanism", "verdict": "wrong"}], "failed": str(error)[-400:]}
     return line | {"took_s": round(time.monotonic() - began)}
-
-
-def commit():
-    return subprocess.run(["git", "-C", HERE, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def ask(pagelab, folder, name):
