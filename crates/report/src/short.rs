@@ -16,10 +16,8 @@ use crate::waterfall::waterfall_of;
 
 /// Lines of the whole, commands that are longer than a line counted once.
 const LINES: usize = 25;
-/// Steps of the waterfall, at least and at most.
-const STEPS: [usize; 2] = [2, 6];
-/// Lines of a waterfall beside its steps.
-const AROUND_STEPS: usize = 6;
+/// Steps of the waterfall at most; as many as there is room for, and one at least.
+const STEPS: usize = 6;
 /// Places of a component.
 const PLACES: usize = 2;
 /// Cautions; the rest are counted.
@@ -34,10 +32,20 @@ pub fn short(comparison: &Comparison, style: &Style) -> String {
     let places = places(comparison.budget.as_ref(), style, PLACES);
     let mut tail = why(comparison, style);
     tail.push_str(&next(comparison, style));
-    let left =
-        LINES.saturating_sub(head.lines().count() + places.lines().count() + tail.lines().count() + AROUND_STEPS);
-    let steps = left.clamp(STEPS[0], STEPS[1]);
-    head + &waterfall_of(comparison.budget.as_ref(), style, steps) + &places + &tail
+    let room = LINES.saturating_sub(head.lines().count() + places.lines().count() + tail.lines().count());
+    head + &account(comparison, style, room) + &places + &tail
+}
+
+/// The account with as many steps as fit into so many lines.
+fn account(comparison: &Comparison, style: &Style, room: usize) -> String {
+    let mut drawn = waterfall_of(comparison.budget.as_ref(), style, STEPS);
+    for steps in (1..STEPS).rev() {
+        if drawn.lines().count() <= room {
+            break;
+        }
+        drawn = waterfall_of(comparison.budget.as_ref(), style, steps);
+    }
+    drawn
 }
 
 fn headline(comparison: &Comparison, style: &Style) -> String {
