@@ -22,6 +22,7 @@ fn files_take_turns() {
         "--rw=write --bs=4k --size=64k --filename=a:b:c",
         "--rw=write --bs=4k --size=64k --filename=a\\:b:c",
         "--rw=write --bs=4k --size=64k --filename=a:b:c --nrfiles=2",
+        "--rw=write --bs=4k --size=36k --nrfiles=2 --filename=a:b:c",
         "--rw=write --bs=4k --size=64k --nrfiles=2 --filename_format=x.$jobname.$filenum.$jobnum",
         "--rw=write --bs=4k --size=64k --filename_format=$jobname-data",
         "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=null",
@@ -38,6 +39,28 @@ fn files_take_turns() {
         "--rw=read --bs=4k --size=64k --allow_file_create=1 --openfiles=1",
     ] {
         same_operations(job);
+    }
+}
+
+/// Named files are counted when their names are read: `nrfiles` bounds them only where it is read after them, which it never is in one
+/// section of a job file.
+#[test]
+fn named_files_and_their_number() {
+    for (text, expected) in [
+        ("[j]\nfilename=a:b:c\nnrfiles=2\n", 3),
+        ("[global]\nnrfiles=2\n[j]\nfilename=a:b:c\n", 3),
+        ("[global]\nfilename=a:b:c\n[j]\nnrfiles=2\n", 2),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let job = place.path().join("log.fio");
+            std::fs::write(&job, format!("{text}rw=write\nbs=4k\nsize=36k\n")).expect("a job file");
+            let output = program.current_dir(place.path()).arg("log.fio").output().expect("runs");
+            assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+            std::fs::remove_file(&job).expect("remove");
+        }
+        same_files(text, &places, false);
+        assert_eq!(std::fs::read_dir(places[1].path()).expect("directory").count(), expected, "{text}");
     }
 }
 
