@@ -1,6 +1,7 @@
 //! A region mapped in pieces: where each piece lies, when it comes and goes.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use pagelab_fiojob::words::{Advice, MapLifetime};
@@ -284,6 +285,14 @@ impl Pieces {
             if madvise(address, len, Advise(libc::MADV_COLLAPSE)).is_err() {
                 self.report.pieces_not_collapsed += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes another file for the pieces of a file, all of which are unmapped; only [`Pieces::map_anew`] may follow.
+    pub(super) fn replace_file(&mut self, with: BorrowedFd<'_>) -> Result<(), Fault> {
+        if let Backing::File { fd, .. } = &mut self.backing {
+            *fd = rustix::io::fcntl_dupfd_cloexec(with, 0)?;
         }
         Ok(())
     }

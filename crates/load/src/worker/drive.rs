@@ -266,8 +266,6 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) flush_again: bool,
     /// The files of `unlink_each_loop` go at the end, too.
     pub(super) unlinks_at_end: bool,
-    /// Files that the pass has closed, because nothing more is to be done in them.
-    pub(super) files_closed: usize,
     /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
     /// stay open and the page cache stays.
     pub(super) seamless: bool,
@@ -352,7 +350,6 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
             flush_again: false,
             unlinks_at_end: false,
-            files_closed: 0,
             seamless: is_seamless(task),
             repeats_order: repeats_order(task),
             attended: false,

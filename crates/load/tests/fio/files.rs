@@ -1,6 +1,6 @@
 //! Several files: their names and sizes, and the order in which they are served.
 
-use crate::common::{draws, fio_program, ks_distance, logs, near, pagelab, same_files, same_operations};
+use crate::common::{document, draws, fio_program, ks_distance, logs, near, pagelab, same_files, same_operations};
 
 #[test]
 fn files_take_turns() {
@@ -165,8 +165,7 @@ fn logs_without_operations_are_made() {
     }
 }
 
-/// `unlink_each_loop`: a pass that comes to the end of its files leaves them closed, and the next one makes them anew. Of one that does
-/// not, fio keeps files open whose names the next pass removes.
+/// `unlink_each_loop`: each loop but the first removes the files, and makes them anew if it has anything left to do.
 #[test]
 fn what_loops_that_unlink_leave() {
     for words in [
@@ -186,12 +185,50 @@ fn what_loops_that_unlink_leave() {
         "--size=64k --io_size=32k --loops=2",
         "--size=64k --number_ios=3",
         "--size=64k --number_ios=3 --loops=2",
+        "--size=64k --filesize=256k --loops=2 --ioengine=libaio --iodepth=4",
+        "--size=64k --filesize=256k --loops=3 --ioengine=libaio --iodepth=4",
+        "--size=64k --rw=read",
+        "--size=64k --filesize=256k --loops=2 --rw=read",
+        "--size=64k --rw=rw",
+        "--size=64k --ioengine=mmap",
+        "--size=64k --filesize=256k --loops=2 --ioengine=mmap",
+        "--size=64k --filesize=256k --loops=2 --ioengine=mmap --rw=read",
     ] {
         let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
         for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
             let job = ["--name=j", "--rw=write", "--bs=4k", "--unlink_each_loop=1"];
             let output = program.current_dir(place.path()).args(job).args(words.split(' ')).output().expect("runs");
             assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        same_files(words, &places, false);
+    }
+}
+
+/// Nothing is laid out again: a job that only reads finds no file in its second loop, one that writes to a mapping finds an empty one.
+/// fio itself is killed by the signal of the mapped page that is not there.
+#[test]
+fn loops_that_unlink_what_is_read_fail() {
+    for (words, reads) in [
+        ("--rw=read --loops=2", Some(16)),
+        ("--rw=read --loops=3 --nrfiles=2", Some(16)),
+        ("--rw=read --loops=2 --ioengine=libaio --iodepth=4", Some(16)),
+        ("--rw=read --loops=2 --ioengine=mmap", Some(16)),
+        ("--rw=write --loops=2 --ioengine=mmap", None),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let output = program
+                .current_dir(place.path())
+                .args(["--name=j", "--bs=4k", "--size=64k", "--unlink_each_loop=1", "--output-format=json"])
+                .args(words.split(' '))
+                .output()
+                .expect("runs");
+            assert!(!output.status.success(), "{words}");
+            if let Some(reads) = reads {
+                let document = document(&output);
+                assert_eq!(document["jobs"][0]["read"]["total_ios"], reads, "{words}");
+                assert_eq!(document["jobs"][0]["error"], libc::ENOENT, "{words}");
+            }
         }
         same_files(words, &places, false);
     }
