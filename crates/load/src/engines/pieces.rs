@@ -469,7 +469,8 @@ impl Drop for Pieces {
 
 /// Turns SIGBUS among the pieces into a note, which every operation looks at.
 fn watch(job: &str, layout: &Layout) -> Result<Watch, LoadError> {
-    let range = layout.base as usize..(layout.base + layout.span()) as usize;
+    // An empty file has no pieces; a range is never empty.
+    let range = layout.base as usize..(layout.base + layout.span().max(layout.page)) as usize;
     // SAFETY: the range was taken from the arena, which hands out each address once, for pieces of pages of this size; they are
     // accessed by copies alone, which end before the pieces are dropped.
     unsafe { Watch::new(range, layout.page as usize) }

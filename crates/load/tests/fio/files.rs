@@ -237,7 +237,7 @@ fn loops_that_unlink_what_is_read_fail() {
 /// A size below one block is rounded to nothing: such a file is made and stays empty.
 #[test]
 fn drawn_sizes_may_be_none() {
-    for engine in ["psync", "libaio"] {
+    for engine in ["psync", "libaio", "mmap"] {
         for mut program in [fio_program(), pagelab()] {
             let place = tempfile::tempdir().expect("tempdir");
             let output = program
@@ -255,6 +255,33 @@ fn drawn_sizes_may_be_none() {
             assert!(lengths.iter().all(|length| [0, 4096].contains(length)), "{engine}: {lengths:?}");
             assert!(lengths.contains(&0) && lengths.contains(&4096), "{engine}: {lengths:?}");
         }
+    }
+}
+
+/// Files all of which are empty: a job that writes makes them and does nothing, one that only reads does not find them.
+#[test]
+fn empty_files_are_not_laid_out() {
+    for (words, error) in [
+        ("--rw=write", 0),
+        ("--rw=write --ioengine=mmap", 0),
+        ("--rw=read", libc::ENOENT),
+        ("--rw=read --ioengine=libaio --iodepth=4", libc::ENOENT),
+        ("--rw=read --ioengine=mmap", libc::ENOENT),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let output = program
+                .current_dir(place.path())
+                .args(["--name=j", "--bs=4k", "--filesize=1k-4k", "--nrfiles=2", "--size=64k"])
+                .args(["--output-format=json"])
+                .args(words.split(' '))
+                .output()
+                .expect("runs");
+            assert_eq!(output.status.success(), error == 0, "{words}: {}", String::from_utf8_lossy(&output.stderr));
+            let document = document(&output);
+            assert_eq!(document["jobs"][0]["error"], error, "{words}");
+        }
+        same_files(words, &places, false);
     }
 }
 
