@@ -104,7 +104,6 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=1m\nnrfiles=0\n", 3, &["nrfiles=0"]),
     ("[a]\nsize=1m\nfilesize=0\n", 3, &["filesize is 0 bytes"]),
     ("[a]\nrw=read\nfill_device=1\n", 3, &["fill_device writes until"]),
-    ("[a]\nsize=1m\nunlink_each_loop=1\n", 3, &["unlink_each_loop"]),
     ("[a]\nsize=1m\nioengine=mmap\nfile_append=1\n", 4, &["cannot make a file longer"]),
     ("[a]\nsize=1m\niomem_align=3k\n", 3, &["not a power of two"]),
     ("[a]\nsize=1m\nmem=cudamalloc\n", 3, &["GPU"]),

@@ -242,7 +242,9 @@ fn make(
     if target.kind != TargetKind::Missing && there >= target.bytes_needed {
         return Ok(());
     }
-    if !(target.written || target.filled || target.needs_length) {
+    // As in fio an empty file is not laid out: a job that writes makes it, one that only reads does not find it.
+    let is_empty = target.bytes_needed == 0 && !target.written && job.options.read_iolog.is_none();
+    if is_empty || !(target.written || target.filled || target.needs_length) {
         return Ok(());
     }
     let failed = |what: &str, error: rustix::io::Errno| {

@@ -113,7 +113,8 @@ options! {
     unlink: bool { Files, FILES, fio, default "0" }
 
     /// Remove the job's files at the end of each pass but the last, so that the next one makes them anew. As in fio, nothing is left
-    /// where a pass before it did not come to their end, or where loops have nothing more to do.
+    /// where loops have nothing more to do, and nothing is laid out again: a job that only reads fails in its second pass (ENOENT), one
+    /// that maps its files at their first page.
     unlink_each_loop: bool { Files, FILES, fio, default "0" }
 
     /// Which way data goes, in which order blocks come.

@@ -342,10 +342,6 @@ impl Checker<'_> {
             "fill_device writes until nothing fits: it needs rw=write or randwrite and an engine of system calls"
                 .to_owned()
         })?;
-        self.require(!(o.unlink_each_loop && (o.rw.0.reads() || maps)), "unlink_each_loop", || {
-            "unlink_each_loop makes files anew for each pass: it needs rw=write or randwrite and an engine of system calls"
-                .to_owned()
-        })?;
         self.require(!(o.file_append && maps), "file_append", || {
             format!("ioengine={engine} cannot make a file longer; file_append needs an engine of system calls")
         })?;

@@ -69,7 +69,7 @@ pub(crate) struct TargetFile {
     len: u64,
     invalidate: bool,
     advice: Option<Advice>,
-    /// Remove the file and make it anew for the next pass.
+    /// Remove the file and make it anew for the next pass, if the job writes.
     anew: bool,
     state_dir: PathBuf,
 }
@@ -182,7 +182,7 @@ impl OpenFile for TargetFile {
             // As in fio: data read ahead of the start are to stay.
             invalidate: setup.options.invalidate && !setup.options.pre_read,
             advice,
-            anew: setup.options.unlink_each_loop,
+            anew: setup.options.unlink_each_loop && setup.options.changes_files(),
             state_dir: setup.state_dir.to_path_buf(),
         };
         if setup.options.pre_read {

@@ -60,8 +60,13 @@ impl Engine for Mmap {
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {
         match how {
-            // A further loop maps anew, as in fio.
-            StartOver::Reopen => self.pieces.map_anew()?,
+            // A further loop maps anew, as in fio: what has been opened, which may be another file.
+            StartOver::Reopen => {
+                self.pieces.unmap_all()?;
+                self.file.start_over(how)?;
+                self.pieces.replace_file(self.file.fd()?)?;
+                return self.pieces.map_anew();
+            }
             // What is mapped stays mapped, as in fio: `invalidate` drops what of the page cache nobody has mapped.
             StartOver::Rewind => {}
             // Writes to a private mapping are nowhere else.

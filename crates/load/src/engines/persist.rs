@@ -151,6 +151,7 @@ impl Persistent {
         if how != StartOver::Rewind {
             self.pieces.unmap_all()?;
             self.file.start_over(how)?;
+            self.pieces.replace_file(self.file.fd()?)?;
             return self.pieces.map_anew();
         }
         self.file.start_over(how)

@@ -1,6 +1,7 @@
 //! A region mapped in pieces: where each piece lies, when it comes and goes.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use pagelab_fiojob::words::{Advice, MapLifetime};
@@ -288,6 +289,14 @@ impl Pieces {
         Ok(())
     }
 
+    /// Takes another file for the pieces of a file, all of which are unmapped; only [`Pieces::map_anew`] may follow.
+    pub(super) fn replace_file(&mut self, with: BorrowedFd<'_>) -> Result<(), Fault> {
+        if let Backing::File { fd, .. } = &mut self.backing {
+            *fd = rustix::io::fcntl_dupfd_cloexec(with, 0)?;
+        }
+        Ok(())
+    }
+
     /// Unmaps everything; only [`Pieces::map_anew`] may follow.
     pub(super) fn unmap_all(&self) -> Result<(), Fault> {
         (0..self.layout.pieces()).filter(|piece| self.is_mapped(*piece)).try_for_each(|piece| self.unmap(piece))
@@ -460,7 +469,8 @@ impl Drop for Pieces {
 
 /// Turns SIGBUS among the pieces into a note, which every operation looks at.
 fn watch(job: &str, layout: &Layout) -> Result<Watch, LoadError> {
-    let range = layout.base as usize..(layout.base + layout.span()) as usize;
+    // An empty file has no pieces; a range is never empty.
+    let range = layout.base as usize..(layout.base + layout.span().max(layout.page)) as usize;
     // SAFETY: the range was taken from the arena, which hands out each address once, for pieces of pages of this size; they are
     // accessed by copies alone, which end before the pieces are dropped.
     unsafe { Watch::new(range, layout.page as usize) }

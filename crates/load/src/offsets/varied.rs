@@ -2,7 +2,7 @@
 //!
 //! Sequential positions follow fio 3.33 to the byte, including its rules at the end of a file. A file ends when one
 //! direction has no next operation in it, and operations never cross the end of their file. A pass ends with the last
-//! file or when as many bytes were given as the job's size has.
+//! file or, with engines that have a queue, when as many bytes were given as the job's size has.
 
 use pagelab_fiojob::chances::{Distribution, FileService};
 use pagelab_fiojob::words::{Modifier, Sequencer};
@@ -39,6 +39,8 @@ pub struct VariedCourse {
     pub open_files: usize,
     /// Bytes of a pass.
     pub pass_bytes: u64,
+    /// A pass ends when as many bytes were given; else only with its files, or with what is left to do in all passes.
+    pub ends_at_size: bool,
     /// Percentage of reads.
     pub read_percent: u8,
     /// The job trims: only that, or each block before it writes it.
@@ -440,7 +442,7 @@ impl Source for Varied {
         // A sequence with jumps wraps where the region ends: only a limit ends it.
         let jumps = !self.course.random && matches!(self.course.modifier, Modifier::Skip(skip) if skip != 0);
         self.most_bytes = match limit.bytes {
-            Some(bytes) if jumps => bytes,
+            Some(bytes) if jumps || !self.course.ends_at_size => bytes,
             Some(bytes) => bytes.min(self.course.pass_bytes),
             None => self.course.pass_bytes,
         };

@@ -2,7 +2,7 @@
 
 use pagelab_fiojob::value::{Extent, Percent};
 use pagelab_fiojob::words::{MapOrder, Modifier, RandomGenerator};
-use pagelab_fiojob::{Direction, JobSpec};
+use pagelab_fiojob::{Caps, Direction, JobSpec};
 
 use super::spans::Spans;
 use crate::error::LoadError;
@@ -113,6 +113,13 @@ pub(super) fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, L
     })
 }
 
+/// Whether a pass is over when as many bytes were given as the job's size has. fio 3.33 counts for that what is queued, and nothing that
+/// completes at once: with such engines a pass goes on in files that are longer, as far as all passes together go.
+fn ends_at_size(job: &JobSpec, spans: &Spans) -> bool {
+    let o = &job.options;
+    !o.caps().contains(Caps::SYNCHRONOUS) || o.verifies() || o.rw.0.trims() || o.stride(spans.files.len()).is_some()
+}
+
 fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
     let o = &job.options;
     let lengths = Direction::ALL.map(|direction| o.lengths(direction));
@@ -129,6 +136,7 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
         service: o.file_service_type.clone(),
         open_files: if open_files == 0 { spans.files.len() } else { open_files },
         pass_bytes,
+        ends_at_size: ends_at_size(job, spans),
         read_percent: o.read_percent(),
         align_bytes: Direction::ALL
             .map(|direction| align(o.blockalign.of(direction).0, o.lengths(direction).min_bytes)),

@@ -162,7 +162,7 @@ fn lay_out(
             worker.job != job_index && job.options.wait_for.is_some() && name == job.options.wait_for.as_ref()
         };
         let waits_for: Vec<usize> = workers.iter().filter(awaited).map(|worker| worker.index).collect();
-        for clone in 0..u32::try_from(job.options.numjobs).unwrap_or(u32::MAX) {
+        for clone in clones(job) {
             let index = workers.len();
             let seed = derive_seed(base, index as u64);
             let mut worker = planner.worker(job_index, job, clone, seed)?;
@@ -216,6 +216,14 @@ impl Plan {
             file.open_as = found.map(|(_, fd)| format!("/proc/self/fd/{}", fd.as_raw_fd()).into());
         }
     }
+}
+
+/// The workers of a job, by their numbers within it, in the order in which they are numbered among all. As in fio the first one is
+/// followed by the others from the last to the second: their logs are numbered so, and each finds its files as those before it
+/// leave them.
+fn clones(job: &JobSpec) -> impl Iterator<Item = u32> {
+    let count = u32::try_from(job.options.numjobs).unwrap_or(u32::MAX);
+    std::iter::once(0).chain((1..count).rev())
 }
 
 fn base_seed(job: &JobSpec) -> u64 {
@@ -499,7 +507,7 @@ mod tests {
             .filter_map(|f| f.path.as_ref())
             .map(|p| p.display().to_string())
             .collect();
-        assert_eq!(paths, ["/tmp/j.0.0", "/tmp/j.1.0", "/tmp/j.2.0"]);
+        assert_eq!(paths, ["/tmp/j.0.0", "/tmp/j.2.0", "/tmp/j.1.0"]);
         assert_eq!(plan.targets.len(), 3);
         let plan =
             planned(&["--name=j", "--rw=write", "--size=1m", "--numjobs=3", "--filename=x\\:y"], 0).expect("plan");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pagelab_fiojob::{JobSpec, options};
+use pagelab_fiojob::{Given, JobSpec, Origin, options};
 
 use crate::error::LoadError;
 
@@ -49,6 +49,32 @@ pub(super) fn directories(job: &JobSpec) -> Vec<PathBuf> {
     job.options.directory.as_deref().map(list).unwrap_or_default().into_iter().map(PathBuf::from).collect()
 }
 
+/// Whether `nrfiles` bounds the files that `filename` names. As in fio names are counted when they are read, and `nrfiles` is heard only
+/// if it is read after them: in a later argument, or in a job whose names stand in `[global]`. A section of a job file has its names
+/// read last.
+fn number_follows_names(job: &JobSpec) -> bool {
+    if let Some(names) = last_origin(&job.given, "filename") {
+        return follows(names, last_origin(&job.given, "nrfiles"));
+    }
+    let Some(names) = last_origin(&job.inherited, "filename") else { return false };
+    last_origin(&job.given, "nrfiles").is_some() || follows(names, last_origin(&job.inherited, "nrfiles"))
+}
+
+/// Where an option was written last, by whichever of its names.
+fn last_origin<'a>(given: &'a [Given], name: &str) -> Option<&'a Origin> {
+    let is = |given: &&Given| options::option(&given.name).is_some_and(|def| def.name == name);
+    given.iter().rev().find(is).map(|given| &given.origin)
+}
+
+/// Whether an option of the same section is read after the names. Job files are read after the arguments that their options override.
+fn follows(names: &Origin, other: Option<&Origin>) -> bool {
+    match (names, other) {
+        (Origin::Argument { index: names }, Some(Origin::Argument { index: other })) => other > names,
+        (Origin::Argument { .. }, Some(Origin::Line { .. })) => true,
+        (Origin::Line { .. }, Some(_)) | (_, None) => false,
+    }
+}
+
 /// The names of one worker's files, in order. As in fio a job's name may be a path.
 ///
 /// # Errors
@@ -63,9 +89,7 @@ pub(super) fn of_worker(job: &JobSpec, clone: u32) -> Result<Vec<PathBuf>, LoadE
     };
     if let Some(names) = o.filename.as_deref() {
         let mut names = list(names);
-        let written =
-            |given: &pagelab_fiojob::Given| options::option(&given.name).is_some_and(|def| def.name == "nrfiles");
-        if job.given.iter().chain(&job.inherited).any(written) {
+        if number_follows_names(job) {
             names.truncate(usize::try_from(o.nrfiles).unwrap_or(usize::MAX));
         }
         return Ok(names.into_iter().map(place).collect());

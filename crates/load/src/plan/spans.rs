@@ -151,11 +151,11 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
 }
 
 /// Whether a worker has room for a block, of `total` bytes in its files and `room` in a pass over the largest. As in fio one whose files have
-/// no byte behind its offset does nothing, and the others go on: gives a warning. A mapping of nothing cannot be made.
+/// no byte behind its offset does nothing, and the others go on: gives a warning.
 fn check_room(job: &JobSpec, clone: u32, total: u64, room: u64) -> Result<Option<String>, LoadError> {
     let (name, least) = (&job.name, least_block(job));
     let sized = matches!(job.options.size, Some(Extent::Bytes(_)));
-    if total == 0 && sized && !job.options.caps().contains(Caps::MAPS) {
+    if total == 0 && sized && !job.options.caps().contains(Caps::ANONYMOUS) {
         return Ok(Some(format!(
             "job '{name}': worker {clone} does nothing, as in fio: none of its files has a byte to work on"
         )));

@@ -118,7 +118,6 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if flushes {
             self.settle()?;
         }
-        self.files_closed += 1;
         self.forget(file);
         if flushes {
             self.switch_to(file)?;

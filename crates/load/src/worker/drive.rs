@@ -33,6 +33,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::histogram::Recorder;
 use crate::offsets::{Order, Replayed, Stamped, Stream, Varied};
+use crate::plan::FilePlan;
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
 use crate::shared::{Stage, State};
@@ -122,6 +123,9 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
             return never_began(report);
         }
     }
+    if misses_an_empty_file(task) {
+        return without_file(report, task, waits);
+    }
     let mut drive = match source.and_then(|source| Drive::open(task, source)) {
         Ok(drive) => drive,
         Err(error) => return not_ready(report, task, &error),
@@ -147,6 +151,27 @@ fn not_ready(mut report: WorkerReport, task: &Task<'_>, error: &LoadError) -> Wo
     report.failure = Some(Failure { errno: errno_of(error), message: error.to_string() });
     task.leave(true);
     WorkerResult { report, not_ready: Some(error.exit_status()) }
+}
+
+/// Whether a job that only reads has an empty file that does not exist. As in fio nobody has laid it out.
+fn misses_an_empty_file(task: &Task<'_>) -> bool {
+    let options = &task.job.options;
+    let missing = |file: &FilePlan| {
+        let is_empty = file.span.start + file.span.region_bytes == 0;
+        is_empty && file.path.as_deref().is_some_and(|path| path.symlink_metadata().is_err())
+    };
+    !options.changes_files() && options.read_iolog.is_none() && task.plan.files.iter().any(missing)
+}
+
+/// The result of a worker that does not find a file when its turn comes: it fails, and the others go on.
+fn without_file(mut report: WorkerReport, task: &Task<'_>, waited: bool) -> WorkerResult {
+    task.shared.set_state(task.plan.index, State::Ready);
+    if waited || task.await_stage(Stage::Work) {
+        let message = "an empty file is not laid out, as in fio, and a job that only reads does not make it".to_owned();
+        report.failure = Some(Failure { errno: libc::ENOENT, message });
+        task.leave(true);
+    }
+    WorkerResult { report, not_ready: None }
 }
 
 /// The logs of a job that only makes files (`create_only`): as in fio they are made, too, and nothing is logged.
@@ -266,8 +291,6 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) flush_again: bool,
     /// The files of `unlink_each_loop` go at the end, too.
     pub(super) unlinks_at_end: bool,
-    /// Files that the pass has closed, because nothing more is to be done in them.
-    pub(super) files_closed: usize,
     /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
     /// stay open and the page cache stays.
     pub(super) seamless: bool,
@@ -352,7 +375,6 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
             flush_again: false,
             unlinks_at_end: false,
-            files_closed: 0,
             seamless: is_seamless(task),
             repeats_order: repeats_order(task),
             attended: false,

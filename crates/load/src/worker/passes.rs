@@ -89,7 +89,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let how = self.next_start();
         // A pass that did nothing will do nothing next time, either.
         let limit = self.limit().filter(|_| covered > 0);
-        self.note_unlink(covered, limit.is_some());
+        self.note_unlink(limit.is_some());
         // As in fio: what was flushed just now is not flushed once more by end_fsync.
         if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again {
             self.final_flush()?;
@@ -103,7 +103,6 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         self.source.begin_pass(limit);
         self.files.begin_pass();
-        self.files_closed = 0;
         if S::VERIFIED {
             self.begin_verified();
         }
@@ -116,50 +115,55 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(true)
     }
 
-    /// Whether `unlink_each_loop` leaves nothing. As in fio 3.33 a pass that did not come to the end of its files leaves them open: the
-    /// next one removes their names and goes on in files that nobody finds any more. Loops that have nothing left to do remove them, too.
-    fn note_unlink(&mut self, covered: u64, goes_on: bool) {
-        if !self.options.unlink_each_loop || self.next_start() == StartOver::Rewind {
-            return;
-        }
-        let [read, write] = self.task.plan.course.block_bytes;
-        let block = u64::from(read.max(write).max(1));
-        let whole_blocks = |file: &crate::plan::FilePlan| file.span.region_bytes - file.span.region_bytes % block;
-        let whole: u64 = self.task.plan.files.iter().map(whole_blocks).sum();
-        if goes_on {
-            // As in fio: a sequence with jumps comes to the end of its files before it has done all of their bytes.
-            self.unlinks_at_end = covered < whole && self.files_closed < self.task.plan.files.len();
-        } else {
-            self.unlinks_at_end |= self.passes < self.options.loops;
-        }
+    /// Whether `unlink_each_loop` leaves nothing. As in fio each loop but the first begins by removing the files, also one that has
+    /// nothing left to do.
+    fn note_unlink(&mut self, goes_on: bool) {
+        let removes = self.options.unlink_each_loop && self.next_start() == StartOver::Reopen;
+        self.unlinks_at_end = removes && !goes_on && self.passes < self.options.loops;
     }
 
-    /// Removes the files that [`Drive::note_unlink`] found to be left to nobody; those of others stay.
+    /// Removes the files that [`Drive::note_unlink`] found to be left to nobody.
     pub(super) fn unlink_at_end(&mut self) {
         if !self.unlinks_at_end {
             return;
         }
-        let ownership = Ownership::new(self.task.state_dir);
-        for path in self.task.plan.files.iter().filter_map(|file| file.path.as_deref()) {
-            if let Err(error) = ownership.remove(path) {
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                let message = format!("unlink_each_loop=1: removing {}: {error}", path.display());
-                self.failure.get_or_insert(Failure { errno, message });
-            }
+        if let Err(failure) = self.remove_files() {
+            self.failure.get_or_insert(failure);
         }
     }
 
+    /// Removes the worker's files; those of others stay.
+    fn remove_files(&self) -> Result<(), Failure> {
+        let ownership = Ownership::new(self.task.state_dir);
+        for path in self.task.plan.files.iter().filter_map(|file| file.path.as_deref()) {
+            ownership.remove(path).map_err(|error| Failure {
+                errno: error.raw_os_error().unwrap_or(libc::EIO),
+                message: format!("unlink_each_loop=1: removing {}: {error}", path.display()),
+            })?;
+        }
+        Ok(())
+    }
+
     pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
+        let removes = self.options.unlink_each_loop;
         let words = |fault: Fault| Failure {
             errno: fault.errno(),
             message: match fault {
                 Fault::Replaced => format!("starting over: {}", crate::safety::REPLACED),
+                Fault::Errno(libc::ENOENT) if removes => {
+                    "starting over: unlink_each_loop=1 has removed the files, and a job that only reads makes none, as in fio"
+                        .to_owned()
+                }
                 _ => format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
             },
         };
         if how == StartOver::Reopen {
             (0..self.task.plan.files.len()).for_each(|file| self.forget(file));
             self.flush_before_closing().map_err(words)?;
+            // Engines of jobs that write make their files anew; nobody does for those that only read.
+            if removes && !self.options.changes_files() {
+                self.remove_files()?;
+            }
         }
         self.engine.start_over(how).map_err(words)?;
         for engine in self.files.others() {

@@ -1,6 +1,6 @@
 //! Several files: their names and sizes, and the order in which they are served.
 
-use crate::common::{draws, fio_program, ks_distance, logs, near, pagelab, same_files, same_operations};
+use crate::common::{document, draws, fio_program, ks_distance, logs, near, pagelab, same_files, same_operations};
 
 #[test]
 fn files_take_turns() {
@@ -22,6 +22,7 @@ fn files_take_turns() {
         "--rw=write --bs=4k --size=64k --filename=a:b:c",
         "--rw=write --bs=4k --size=64k --filename=a\\:b:c",
         "--rw=write --bs=4k --size=64k --filename=a:b:c --nrfiles=2",
+        "--rw=write --bs=4k --size=36k --nrfiles=2 --filename=a:b:c",
         "--rw=write --bs=4k --size=64k --nrfiles=2 --filename_format=x.$jobname.$filenum.$jobnum",
         "--rw=write --bs=4k --size=64k --filename_format=$jobname-data",
         "--rw=write --bs=4k --size=64k --nrfiles=3 --ioengine=null",
@@ -38,6 +39,28 @@ fn files_take_turns() {
         "--rw=read --bs=4k --size=64k --allow_file_create=1 --openfiles=1",
     ] {
         same_operations(job);
+    }
+}
+
+/// Named files are counted when their names are read: `nrfiles` bounds them only where it is read after them, which it never is in one
+/// section of a job file.
+#[test]
+fn named_files_and_their_number() {
+    for (text, expected) in [
+        ("[j]\nfilename=a:b:c\nnrfiles=2\n", 3),
+        ("[global]\nnrfiles=2\n[j]\nfilename=a:b:c\n", 3),
+        ("[global]\nfilename=a:b:c\n[j]\nnrfiles=2\n", 2),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let job = place.path().join("log.fio");
+            std::fs::write(&job, format!("{text}rw=write\nbs=4k\nsize=36k\n")).expect("a job file");
+            let output = program.current_dir(place.path()).arg("log.fio").output().expect("runs");
+            assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+            std::fs::remove_file(&job).expect("remove");
+        }
+        same_files(text, &places, false);
+        assert_eq!(std::fs::read_dir(places[1].path()).expect("directory").count(), expected, "{text}");
     }
 }
 
@@ -142,8 +165,7 @@ fn logs_without_operations_are_made() {
     }
 }
 
-/// `unlink_each_loop`: a pass that comes to the end of its files leaves them closed, and the next one makes them anew. Of one that does
-/// not, fio keeps files open whose names the next pass removes.
+/// `unlink_each_loop`: each loop but the first removes the files, and makes them anew if it has anything left to do.
 #[test]
 fn what_loops_that_unlink_leave() {
     for words in [
@@ -163,6 +185,14 @@ fn what_loops_that_unlink_leave() {
         "--size=64k --io_size=32k --loops=2",
         "--size=64k --number_ios=3",
         "--size=64k --number_ios=3 --loops=2",
+        "--size=64k --filesize=256k --loops=2 --ioengine=libaio --iodepth=4",
+        "--size=64k --filesize=256k --loops=3 --ioengine=libaio --iodepth=4",
+        "--size=64k --rw=read",
+        "--size=64k --filesize=256k --loops=2 --rw=read",
+        "--size=64k --rw=rw",
+        "--size=64k --ioengine=mmap",
+        "--size=64k --filesize=256k --loops=2 --ioengine=mmap",
+        "--size=64k --filesize=256k --loops=2 --ioengine=mmap --rw=read",
     ] {
         let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
         for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
@@ -174,10 +204,40 @@ fn what_loops_that_unlink_leave() {
     }
 }
 
+/// Nothing is laid out again: a job that only reads finds no file in its second loop, one that writes to a mapping finds an empty one.
+/// fio itself is killed by the signal of the mapped page that is not there.
+#[test]
+fn loops_that_unlink_what_is_read_fail() {
+    for (words, reads) in [
+        ("--rw=read --loops=2", Some(16)),
+        ("--rw=read --loops=3 --nrfiles=2", Some(16)),
+        ("--rw=read --loops=2 --ioengine=libaio --iodepth=4", Some(16)),
+        ("--rw=read --loops=2 --ioengine=mmap", Some(16)),
+        ("--rw=write --loops=2 --ioengine=mmap", None),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let output = program
+                .current_dir(place.path())
+                .args(["--name=j", "--bs=4k", "--size=64k", "--unlink_each_loop=1", "--output-format=json"])
+                .args(words.split(' '))
+                .output()
+                .expect("runs");
+            assert!(!output.status.success(), "{words}");
+            if let Some(reads) = reads {
+                let document = document(&output);
+                assert_eq!(document["jobs"][0]["read"]["total_ios"], reads, "{words}");
+                assert_eq!(document["jobs"][0]["error"], libc::ENOENT, "{words}");
+            }
+        }
+        same_files(words, &places, false);
+    }
+}
+
 /// A size below one block is rounded to nothing: such a file is made and stays empty.
 #[test]
 fn drawn_sizes_may_be_none() {
-    for engine in ["psync", "libaio"] {
+    for engine in ["psync", "libaio", "mmap"] {
         for mut program in [fio_program(), pagelab()] {
             let place = tempfile::tempdir().expect("tempdir");
             let output = program
@@ -195,6 +255,33 @@ fn drawn_sizes_may_be_none() {
             assert!(lengths.iter().all(|length| [0, 4096].contains(length)), "{engine}: {lengths:?}");
             assert!(lengths.contains(&0) && lengths.contains(&4096), "{engine}: {lengths:?}");
         }
+    }
+}
+
+/// Files all of which are empty: a job that writes makes them and does nothing, one that only reads does not find them.
+#[test]
+fn empty_files_are_not_laid_out() {
+    for (words, error) in [
+        ("--rw=write", 0),
+        ("--rw=write --ioengine=mmap", 0),
+        ("--rw=read", libc::ENOENT),
+        ("--rw=read --ioengine=libaio --iodepth=4", libc::ENOENT),
+        ("--rw=read --ioengine=mmap", libc::ENOENT),
+    ] {
+        let places = [tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir")];
+        for (place, mut program) in places.iter().zip([fio_program(), pagelab()]) {
+            let output = program
+                .current_dir(place.path())
+                .args(["--name=j", "--bs=4k", "--filesize=1k-4k", "--nrfiles=2", "--size=64k"])
+                .args(["--output-format=json"])
+                .args(words.split(' '))
+                .output()
+                .expect("runs");
+            assert_eq!(output.status.success(), error == 0, "{words}: {}", String::from_utf8_lossy(&output.stderr));
+            let document = document(&output);
+            assert_eq!(document["jobs"][0]["error"], error, "{words}");
+        }
+        same_files(words, &places, false);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::fio_program;
+use crate::common::{fio_program, same_operations};
 
 /// The calls that a program makes for a job, by strace.
 struct Traced(String);
@@ -222,4 +222,20 @@ fn direct_mapped_operations_are_written_back() {
     );
     let said = crate::common::refused(&words.split(' ').collect::<Vec<_>>(), 2);
     assert!(said.contains("multiples of 4096"), "{said}");
+}
+
+/// Files that are longer than the job's size: a pass of an engine that completes each operation at once goes on in them, a pass of one
+/// with a queue ends and the next one begins at their start.
+#[test]
+fn passes_go_on_in_longer_files() {
+    for (job, kib) in [
+        ("--ioengine=psync --rw=read --loops=2", 128),
+        ("--ioengine=psync --rw=write --loops=5", 320),
+        ("--ioengine=psync --rw=write --io_size=192k", 192),
+        ("--ioengine=psync --rw=read --loops=2 --nrfiles=2", 128),
+        ("--ioengine=libaio --rw=read --loops=2", 128),
+    ] {
+        let log = same_operations(&format!("{job} --bs=4k --size=64k --filesize=256k"));
+        assert_eq!(log.len(), kib / 4, "{job}");
+    }
 }

@@ -117,6 +117,43 @@ fn regions_move_on_with_the_worker() {
     crate::common::same_files("offset_increment", &places, false);
 }
 
+/// Workers behind the first are numbered from the last to the second, and each knows the file as long as those before it have made it.
+/// A sequence that comes to the end of its region goes on at a random block where the file ends, too, and is over where the file goes on.
+#[test]
+fn workers_find_the_file_of_those_before_them() {
+    const REGION: u64 = 64 << 10;
+    let words = "--rw=randread:64 --bs=4k --size=64k --offset_increment=64k --numjobs=4 --filename=f";
+    for mut program in [crate::common::fio_program(), crate::common::pagelab()] {
+        let place = tempfile::tempdir().expect("tempdir");
+        let output = program
+            .current_dir(place.path())
+            .arg("--name=j")
+            .args(words.split(' '))
+            .args(["--write_lat_log=log", "--log_offset=1"])
+            .output()
+            .expect("runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for (number, clone) in [(1, 0), (2, 3), (3, 2), (4, 1)] {
+            let offsets = logged_offsets(&place.path().join(format!("log_clat.{number}.log")));
+            let region = clone * REGION..(clone + 1) * REGION;
+            assert!(offsets.iter().all(|offset| region.contains(offset)), "{number}: {offsets:?}");
+            if clone == 0 || clone == 3 {
+                assert_eq!(offsets.len(), 16, "{number}: {offsets:?}");
+            } else {
+                assert!(offsets.windows(2).all(|pair| pair[1] == pair[0] + 4096), "{number}: {offsets:?}");
+                assert_eq!(offsets.last(), Some(&(region.end - 4096)), "{number}");
+            }
+        }
+    }
+}
+
+/// The offsets in a log of samples with `log_offset=1`.
+fn logged_offsets(path: &std::path::Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(path).expect("a log");
+    let offset = |line: &str| line.split(',').nth(4).and_then(|word| word.trim().parse().ok()).expect("an offset");
+    text.lines().map(offset).collect()
+}
+
 fn bytes(log: &[crate::common::Logged]) -> Vec<u64> {
     log.iter().map(|operation| operation.bytes).collect()
 }
