@@ -11,8 +11,8 @@
 //! AppArmor, IMA, LRU generations. Those were written down from knowledge of the source, a few of them looked up in public copies of
 //! it; no kernel 6.1 or 6.12 was asked.
 //!
-//! Names of programs are those of their public sources, over several releases. Distributions strip symbols that are not exported, so that some show only where
-//! debugging information is installed.
+//! Names of programs are those of their sources over several releases, written down from knowledge of these and not looked for in
+//! binaries. Distributions strip symbols that are not exported, so that some show only where debugging information is installed.
 //!
 //! # How to add a place
 //!
