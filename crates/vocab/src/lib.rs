@@ -14,6 +14,7 @@
 //! - [`waits`]: the states of tasks, who has the CPU that they wait for, and who wakes them.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
 //! - [`abi`]: the numbers of mapping calls and page faults that rows carry.
+//! - [`places`]: a glossary of functions: what time in them is, what brings it about, what governs it.
 //! - [`nearest`]: the word that a misspelt one probably meant, and how a message asks for it.
 //! - [`remedies`]: what is missing where a limit is reached, by error and place.
 //! - [`units`]: how sizes, times and numbers are typed and printed.
@@ -36,6 +37,7 @@ pub mod counters;
 pub mod mechanisms;
 pub mod metrics;
 pub mod nearest;
+pub mod places;
 pub mod remedies;
 pub mod samples;
 pub mod settings;
