@@ -5,8 +5,8 @@
 
 mod rules_sim;
 
-use pagelab_analysis::compare::{Comparison, Verdict};
-use pagelab_analysis::rules::{Confidence, Confirmation, Reach, SideName, confirm};
+use pagelab_analysis::compare::{Comparison, ComparisonMethod, Verdict};
+use pagelab_analysis::rules::{Confidence, Confirmation, Finding, Reach, SideName, confirm};
 use rules_sim::{HUGE, Habit, PAGE, PIECES, World, causes, compare_in, compare_worlds, harmless, said};
 
 /// A cache of 2 MiB pieces on a host with huge pages, and eight settings that do not matter.
@@ -380,20 +380,99 @@ fn a_clean_toggle_confirms() {
     assert!(matches!(confirm(finding, &nothing), Confirmation::Refuted(_)));
 }
 
-/// Two rounds have no power to refute, and a loss of a few percent confirms none of three quarters.
+/// Two rounds do not refute a tenth, and a loss of a few percent refutes three quarters.
 #[test]
 fn a_toggle_decides_by_the_size_of_the_claim() {
     let first = compare_worlds(&good(), &thp_off(), 2);
     let finding = &first.findings[0];
-    let same = |thp, extra_ns| World { thp, extra_ns, harmless: harmless(1), ..good() };
+    // Beside other work that takes so long, the same faults are a few percent of the time.
+    let same = |thp| World { thp, extra_ns: 9000, harmless: harmless(1), ..good() };
     let dir = tempfile::tempdir().unwrap();
-    let coarse = compare_in(dir.path(), &same("always", 0), &same("madvise", 0), 1, 2);
-    assert!(!matches!(confirm(finding, &coarse), Confirmation::Refuted(_)), "two rounds refute nothing");
-    // The other work takes so long that the same faults are a few percent of the time.
-    let toggle = compare_worlds(&same("always", 9000), &same("madvise", 9000), 3);
+    let coarse = compare_in(dir.path(), &same("always"), &same("madvise"), 1, 2);
+    let judged = confirm(&claiming(finding, 1.1), &coarse);
+    assert!(matches!(judged, Confirmation::Undecided(_)), "{judged:?}");
+    let toggle = compare_worlds(&same("always"), &same("madvise"), 3);
     assert_eq!(toggle.primary.as_ref().unwrap().verdict, Verdict::Worse);
     let judged = confirm(finding, &toggle);
-    assert!(!matches!(judged, Confirmation::Confirmed(_)), "{judged:?}");
+    assert!(matches!(judged, Confirmation::Refuted(_)), "{judged:?}");
+}
+
+/// The finding with a claim that the work became so many times as slow.
+fn claiming(finding: &Finding, times: f64) -> Finding {
+    let mut finding = finding.clone();
+    let effect = finding.effect.as_mut().unwrap();
+    let lost = 100.0 * (times - 1.0);
+    (effect.slow_ns, effect.change_ns, effect.attributed_ns) = (Some(100.0 * times), lost, lost);
+    finding
+}
+
+fn word(confirmation: &Confirmation) -> &'static str {
+    match confirmation {
+        Confirmation::Confirmed(_) => "confirmed",
+        Confirmation::Refuted(_) => "refuted",
+        Confirmation::Undecided(_) => "undecided",
+    }
+}
+
+/// The work is claimed to take twice its time, so that one and a half times is half of the claim: intervals below it, above it
+/// and across.
+#[test]
+fn half_of_the_claim_decides() {
+    let same = |thp| World { thp, harmless: harmless(1), ..good() };
+    let toggle = compare_worlds(&same("always"), &same("madvise"), 1);
+    let finding = claiming(&compare_worlds(&good(), &thp_off(), 2).findings[0], 2.0);
+    let judged = |ratio_ci95: Option<[f64; 2]>, verdict: Verdict| {
+        let mut toggle = toggle.clone();
+        let primary = toggle.primary.as_mut().unwrap();
+        primary.direction = "lower".to_owned();
+        (primary.ratio_ci95, primary.verdict) = (ratio_ci95, verdict);
+        confirm(&finding, &toggle)
+    };
+    for (interval, verdict, wanted) in [
+        ([1.51, 1.9], Verdict::Worse, "confirmed"),
+        ([2.5, 3.5], Verdict::Worse, "confirmed"),
+        ([1.49, 1.9], Verdict::Worse, "undecided"),
+        ([1.1, 1.51], Verdict::Worse, "undecided"),
+        ([1.1, 1.49], Verdict::Worse, "refuted"),
+        ([0.9, 1.1], Verdict::NoDifference, "refuted"),
+        ([0.9, 1.6], Verdict::NoDifference, "undecided"),
+        ([0.5, 0.6], Verdict::Better, "refuted"),
+        // No loss was shown, whatever the interval is.
+        ([1.6, 1.9], Verdict::NoDifference, "undecided"),
+        ([1.6, 1.9], Verdict::NotTested, "undecided"),
+    ] {
+        let found = judged(Some(interval), verdict);
+        assert_eq!(word(&found), wanted, "{interval:?} {verdict:?}: {found:?}");
+    }
+    let found = judged(None, Verdict::Worse);
+    assert_eq!(word(&found), "undecided", "{found:?}");
+}
+
+/// What differs beside the setting, one or more, and runs that were not made in blocks: no toggle, however clear its loss is.
+#[test]
+fn a_toggle_of_more_than_the_setting_decides_nothing() {
+    let finding = compare_worlds(&good(), &thp_off(), 2).findings[0].clone();
+    let same = |thp| World { thp, harmless: harmless(1), ..good() };
+    let judged = |others: &[&str]| {
+        let mut test = same("madvise");
+        for other in others {
+            test.harmless.insert((*other).to_owned(), "another value".to_owned()).expect("one of the harmless");
+        }
+        confirm(&finding, &compare_worlds(&same("always"), &test, 1))
+    };
+    let found = judged(&[]);
+    assert_eq!(word(&found), "confirmed", "{found:?}");
+    let undecided = |others: &[&str]| match judged(others) {
+        Confirmation::Undecided(said) => said,
+        other => panic!("{others:?}: {other:?}"),
+    };
+    assert_eq!(undecided(&["env.TZ"]), "env.TZ differs too");
+    let said = undecided(&["env.TZ", "env.LANG"]);
+    assert!(said.ends_with(" and 1 more differ too"), "{said}");
+    let mut unpaired = compare_worlds(&same("always"), &same("madvise"), 1);
+    unpaired.method = ComparisonMethod::Welch;
+    let found = confirm(&finding, &unpaired);
+    assert_eq!(word(&found), "undecided", "{found:?}");
 }
 
 /// A toggle that makes the work four times as slow is most of the slower time, and a sixth of what a claim of twenty times says.
