@@ -170,6 +170,66 @@ fn keys(value: &serde_json::Value, path: &str, into: &mut std::collections::BTre
     }
 }
 
+/// What the clock has no part in: names, errors, and amounts of work where they are not drawn.
+#[track_caller]
+fn assert_determined(ours: &serde_json::Value, theirs: &serde_json::Value, job: &str) {
+    let mut paths: Vec<String> = ["/jobname", "/groupid", "/error"].map(str::to_owned).to_vec();
+    if !job.contains("=randrw") {
+        for direction in ["read", "write", "trim"] {
+            let amounts = ["io_bytes", "io_kbytes", "total_ios", "short_ios", "drop_ios", "clat_ns/N", "lat_ns/N"];
+            paths.extend(amounts.map(|amount| format!("/{direction}/{amount}")));
+        }
+        paths.extend(["1", "2", "4", "8", "16", "32", ">=64"].map(|depth| format!("/iodepth_level/{depth}")));
+    }
+    for path in paths {
+        let [our, their] = [ours, theirs].map(|job| job.pointer(&path));
+        let (Some(our), Some(their)) = (our, their) else { panic!("{job}: {path}: {our:?}, fio: {their:?}") };
+        // 100 and 100.000000 are one number.
+        let equal = our == their || our.as_f64().is_some_and(|number| Some(number) == their.as_f64());
+        assert!(equal, "{job}: {path}: {our}, fio has {their}");
+    }
+}
+
+/// What holds of the latencies of a direction whatever the clock said; nanoseconds, and `runtime` in milliseconds.
+#[track_caller]
+fn assert_latencies(direction: &serde_json::Value, workers: f64, job: &str) {
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{job}: {direction:#}"));
+    for kind in ["slat_ns", "clat_ns", "lat_ns"] {
+        let of = &direction[kind];
+        let [least, mean, greatest, count] = ["min", "mean", "max", "N"].map(|key| number(&of[key]));
+        assert!(least <= mean + 0.001 && mean <= greatest + 0.001, "{job}: {kind}: {of:#}");
+        let room_ns = (number(&direction["runtime"]) + 2.0) * 1e6 * workers;
+        assert!(mean * count <= room_ns, "{job}: {kind}: all of them take more than the run: {of:#}");
+        let Some(percentiles) = of["percentile"].as_object() else { continue };
+        let mut rising: Vec<(f64, f64)> =
+            percentiles.iter().map(|(label, value)| (label.parse().expect("a percentile"), number(value))).collect();
+        rising.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(rising.is_sorted_by(|a, b| a.1 <= b.1), "{job}: {kind}: {of:#}");
+        // A class of the histogram is at most a 64th wide.
+        assert!(rising.last().is_none_or(|(_, last)| *last <= greatest * 1.02 + 1.0), "{job}: {kind}: {of:#}");
+    }
+}
+
+/// A document's jobs beside fio's.
+#[track_caller]
+fn assert_figures(ours: &serde_json::Value, theirs: &serde_json::Value, job: &str) {
+    let [ours, theirs] = [ours, theirs].map(|document| document["jobs"].as_array().expect("jobs"));
+    assert_eq!(ours.len(), theirs.len(), "{job}");
+    let workers = if job.contains("--group_reporting") { 2.0 } else { 1.0 };
+    for (our, their) in ours.iter().zip(theirs) {
+        assert_determined(our, their, job);
+        for direction in ["read", "write", "trim"] {
+            // What is held against ours has to hold of fio's.
+            assert_latencies(&their[direction], workers, job);
+            assert_latencies(&our[direction], workers, job);
+            assert_eq!(our[direction]["clat_ns"]["N"], our[direction]["total_ios"], "{job}: {direction}");
+        }
+        let amount = |job: &serde_json::Value, direction: &str| job[direction]["total_ios"].as_u64().expect("a count");
+        let [our, their] = [our, their].map(|job| amount(job, "read") + amount(job, "write"));
+        assert_eq!(our, their, "{job}: reads and writes");
+    }
+}
+
 #[test]
 fn the_json_has_every_key_of_fio() {
     let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
@@ -178,7 +238,7 @@ fn the_json_has_every_key_of_fio() {
         "--rw=read --numjobs=2 --group_reporting",
         "--rw=write --description=x",
     ] {
-        let mut documents = Vec::new();
+        let (mut documents, mut found_keys) = (Vec::new(), Vec::new());
         for (mut command, directory) in [(fio_program(), &theirs), (common::pagelab(), &ours)] {
             let output = command
                 .args([
@@ -191,12 +251,15 @@ fn the_json_has_every_key_of_fio() {
                 .output()
                 .expect("runs");
             let mut found = std::collections::BTreeSet::new();
-            keys(&document(&output), "", &mut found);
-            documents.push(found);
+            let document = document(&output);
+            keys(&document, "", &mut found);
+            found_keys.push(found);
+            documents.push(document);
         }
+        assert_figures(&documents[1], &documents[0], job);
         // What pagelab does not measure yet is absent rather than zero.
         let missing: Vec<&String> =
-            documents[0].difference(&documents[1]).filter(|key| !key.starts_with("/disk_util")).collect();
+            found_keys[0].difference(&found_keys[1]).filter(|key| !key.starts_with("/disk_util")).collect();
         assert!(missing.is_empty(), "{job}: {missing:?}");
     }
 }

@@ -102,9 +102,11 @@ fn line(
     for share in levels {
         write!(out, ";{share:.1}%")?;
     }
-    let [_, microseconds, milliseconds] = distribution(figures);
+    let [nanoseconds, microseconds, milliseconds] = distribution(figures);
+    // There are no classes below a microsecond: as in fio, what they hold is in the first one.
+    let mut below: f64 = nanoseconds.into_iter().map(|(_, share)| share).sum();
     for (_, share) in microseconds.into_iter().chain(milliseconds) {
-        write!(out, ";{share:.2}%")?;
+        write!(out, ";{:.2}%", share + std::mem::take(&mut below))?;
     }
     for disk in report.disks.iter().filter(|_| version > TerseVersion::V2) {
         self::disk(out, disk)?;
