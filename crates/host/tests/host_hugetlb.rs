@@ -393,14 +393,17 @@ fn host_a_heap_that_malloc_advises_is_on_huge_pages_and_the_report_says_which() 
     for start in 1..=STARTS {
         let (report, malloc) = traced(BYTES, state.path());
         assert!(malloc.looked, "start {start}: malloc was not given the tunable: {report}");
+        assert_eq!(report.exit.status(), 3, "start {start}: {report}");
         let verdict = report.heap.as_ref().expect("asked for");
-        assert_eq!((report.exit.status(), verdict.acted), (3, Some(malloc.advised)), "start {start}: {report}");
         let got = report.peak.expect("looked at").heap_thp_bytes;
+        assert_eq!(verdict.acted, Some(got > 0), "start {start}: {report}");
         if malloc.advised {
             assert!(got > BYTES / 2, "start {start}: {report}");
             return;
         }
-        assert!(got == 0 && verdict.why.contains("no memory was advised"), "start {start}: {report}");
+        // The shell, sleep and strace have the tunable, too: a huge page or two of theirs is all that there may be.
+        assert!(got < BYTES / 8, "start {start}: {report}");
+        assert!(got > 0 || verdict.why.contains("by chance"), "start {start}: {report}");
     }
     skipped(format_args!("malloc recognised the mode of the host in none of {STARTS} starts"));
 }
