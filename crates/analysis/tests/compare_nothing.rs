@@ -112,14 +112,26 @@ fn runs(tmp: &TempDir, seed: u64) -> Vec<RunData> {
     load_side("base", &dirs).unwrap()
 }
 
-/// The share of splits with any significant metric must stay below the level. All splits of one set of runs share its
-/// peculiarities, so several sets are drawn, and the bound leaves three standard deviations of a share of the level.
+/// One split in so many is asked for causes, too, which takes longer.
+const DIAGNOSED_EVERY: usize = 4;
+
+/// The largest share of so many splits that may show something: the level and three standard deviations.
+fn most_of(splits: usize) -> f64 {
+    0.05 + 3.0 * (0.05 * 0.95 / splits as f64).sqrt()
+}
+
+/// The share of splits with any significant metric, and of those with any cause, must stay below the level. All splits of
+/// one set of runs share its peculiarities, so several sets are drawn, and the bound leaves three standard deviations of a
+/// share of the level.
 #[test]
 fn halves_of_one_set_of_runs_do_not_differ() {
     let tmp = TempDir::new().unwrap();
     let options = CompareOptions { design: DesignChoice::Unpaired, diagnose: false, ..CompareOptions::default() };
     let sets: u64 = 4;
+    let diagnosing = CompareOptions { design: DesignChoice::Unpaired, ..CompareOptions::default() };
+    assert!(diagnosing.diagnose, "the default looks for causes");
     let (mut found, mut false_primaries, mut smallest_family) = (0, 0, usize::MAX);
+    let (mut diagnosed, mut accused) = (0, Vec::new());
     for seed in 0..sets {
         let runs = runs(&tmp, seed);
         let mut order: Vec<&RunData> = runs.iter().collect();
@@ -129,7 +141,10 @@ fn halves_of_one_set_of_runs_do_not_differ() {
             // Small and large halves in turn.
             let n = [5, 10, 20][split % 3];
             let (base, test) = (&order[..n], &order[n..2 * n]);
-            let document = compare_runs(base, test, &options).unwrap();
+            let asked = split.is_multiple_of(DIAGNOSED_EVERY);
+            let document = compare_runs(base, test, if asked { &diagnosing } else { &options }).unwrap();
+            diagnosed += usize::from(asked);
+            accused.extend(document.findings.first().map(|finding| finding.cause.clone()));
             found += usize::from(document.significant().next().is_some());
             smallest_family = smallest_family.min(document.families[0].size);
             let elapsed = document.metric("interrupts", Some("i6")).unwrap();
@@ -141,8 +156,11 @@ fn halves_of_one_set_of_runs_do_not_differ() {
         "splits with any significant metric: {found} of {SPLITS}; p < 0.05 of one metric: {false_primaries}; family {smallest_family}"
     );
     assert!(smallest_family >= 250, "{smallest_family} tests only");
-    let bound = 0.05 + 3.0 * (0.05 * 0.95 / SPLITS as f64).sqrt();
-    assert!(share <= bound, "{found} of {SPLITS} splits show something");
+    assert!(share <= most_of(SPLITS), "{found} of {SPLITS} splits show something");
+    println!("splits with a cause: {accused:?} of {diagnosed}");
+    assert!(diagnosed >= SPLITS / DIAGNOSED_EVERY, "{diagnosed} were asked for causes");
+    let share = accused.len() as f64 / diagnosed as f64;
+    assert!(share <= most_of(diagnosed), "{accused:?} in {diagnosed} splits of runs that are alike");
 }
 
 /// The same machinery does find a difference of a few percent in some of the series, so that silence above means something.

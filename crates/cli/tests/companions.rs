@@ -2,11 +2,11 @@
 //!
 //! Each is run with names drawn at random for its variants, so that nothing but the recordings can lead to the verdict.
 //! `make test-all` runs each 20 times with different seeds, of which 19 must be right. `make test` runs each once, with
-//! [`SHORT_RUNS`] runs of each variant in place of the plan's 8 or 10, and if the verdict is wrong twice more, which must
-//! then both be right: a verdict that is right 19 times in 20 passes that in all but 1 of 200 tries.
+//! [`SHORT_RUNS`] runs of each variant in place of the plan's 8 or 10, and that one must be right.
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ const SHORT_RAMP: &str = "ramp_time=100ms";
 
 struct Companion {
     plan: &'static str,
-    /// Causes that must be found, in this order at the head of the list; nothing else may be found if `only`.
+    /// Causes that must be found, at the head of the list in any order, where the loss is shown; nothing else may be found
+    /// if `only`.
     found: &'static [&'static str],
     /// Causes that must not be found.
     absent: &'static [&'static str],
@@ -58,8 +59,18 @@ fn plan(name: &str, dir: &Path, full: bool) -> PathBuf {
     path
 }
 
-/// The causes found in one run of the plan with this seed, and the verdict on the primary metric.
-fn causes(companion: &Companion, seed: u64, full: bool) -> (Vec<String>, String) {
+/// What one execution of a plan came to.
+struct Outcome {
+    /// The causes found, in their order.
+    found: Vec<String>,
+    /// `worse` where the loss is shown.
+    verdict: String,
+    failed_runs: usize,
+    /// For the reader of a failure: the primary metric, and what became of each cause.
+    said: String,
+}
+
+fn outcome(companion: &Companion, seed: u64, full: bool) -> Outcome {
     // On a disk: one of the plans changes the read-ahead of the device that the set lies on.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the target directory is writable");
     let seed = seed.to_string();
@@ -67,18 +78,23 @@ fn causes(companion: &Companion, seed: u64, full: bool) -> (Vec<String>, String)
     command.args(["experiment", "--json", "--seed", &seed, "--random-names", &seed, "-o"]);
     command.arg(dir.path().join("set")).arg(plan(companion.plan, dir.path(), full));
     let document = json(&run(&mut command, 0));
-    let findings = document["findings"].as_array().cloned().unwrap_or_default();
-    let names = findings.iter().filter_map(|finding| finding["cause"].as_str().map(str::to_owned)).collect();
-    (names, format!("{} failed {}", document["primary"], document["failed_runs"]))
+    let list = |key: &str| document[key].as_array().cloned().unwrap_or_else(|| panic!("no list {key}: {document:#}"));
+    let name = |finding: &serde_json::Value| finding["cause"].as_str().expect("a cause").to_owned();
+    Outcome {
+        found: list("findings").iter().map(name).collect(),
+        verdict: document["primary"]["verdict"].as_str().expect("a primary metric").to_owned(),
+        failed_runs: list("failed_runs").len(),
+        said: format!("{}\n{}", document["primary"], document["considered"]),
+    }
 }
 
-fn is_right(companion: &Companion, found: &[String]) -> bool {
-    let head: Vec<&str> = found.iter().take(companion.found.len()).map(String::as_str).collect();
-    let mut wanted = companion.found.to_vec();
-    let mut got = head.clone();
-    wanted.sort_unstable();
-    got.sort_unstable();
-    got == wanted
+fn is_right(companion: &Companion, outcome: &Outcome) -> bool {
+    let found = &outcome.found;
+    let head: BTreeSet<&str> = found.iter().take(companion.found.len()).map(String::as_str).collect();
+    let wanted: BTreeSet<&str> = companion.found.iter().copied().collect();
+    head == wanted
+        && outcome.failed_runs == 0
+        && (companion.found.is_empty() || outcome.verdict == "worse")
         && !companion.absent.iter().any(|cause| found.iter().any(|name| name == cause))
         && (!companion.only || found.len() == companion.found.len())
 }
@@ -86,19 +102,23 @@ fn is_right(companion: &Companion, found: &[String]) -> bool {
 #[track_caller]
 fn check(companion: &Companion) {
     let full = std::env::var_os("PAGELAB_TEST_FULL").is_some();
-    let repetitions = if full { 20 } else { 3 };
+    let (repetitions, may_be_wrong) = if full { (20, 1) } else { (1, 0) };
     let mut wrong = Vec::new();
     for seed in 1..=repetitions {
-        let (found, primary) = causes(companion, seed, full);
-        if !is_right(companion, &found) {
-            wrong.push(format!("seed {seed}: found {found:?}; primary {primary}"));
-        } else if !full && wrong.is_empty() {
-            return println!("{}: right", companion.plan);
+        let outcome = outcome(companion, seed, full);
+        if !is_right(companion, &outcome) {
+            let Outcome { found, verdict, failed_runs, said } = outcome;
+            wrong.push(format!("seed {seed}: {verdict}, found {found:?}, {failed_runs} runs failed\n{said}"));
         }
     }
-    let right = repetitions as usize - wrong.len();
-    println!("{}: {right} of {repetitions} right", companion.plan);
-    assert!(wrong.len() <= 1, "{}: {right} of {repetitions} right\n{}", companion.plan, wrong.join("\n"));
+    println!("{}: {} of {repetitions} wrong", companion.plan, wrong.len());
+    assert!(
+        wrong.len() <= may_be_wrong,
+        "{}: {} of {repetitions} wrong\n{}",
+        companion.plan,
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -116,7 +136,7 @@ fn host_two_sides_alike_have_no_finding() {
 #[test]
 #[ignore = "changes host settings; run by make test with --ignored --test-threads=1"]
 fn host_small_pieces_are_not_blamed_on_thp() {
-    check(&Companion { plan: "companions/thp-small-pieces.toml", found: &[], absent: &["thp.disabled"], only: false });
+    check(&Companion { plan: "companions/thp-small-pieces.toml", found: &[], absent: &["thp.disabled"], only: true });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! fio's own tests against `pagelab run`: its scripts, unchanged, with pagelab where they have fio. `docs/fio-conformance.md` has all of
+//! fio's own tests against `pagelab run`: its scripts, with pagelab where they have fio. `docs/fio-conformance.md` has all of
 //! them; here are the quick ones.
 
 use crate::common;
@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::binary;
-use pagelab_testing::skipped;
 
 /// fio's sources, if they were fetched: `make setup-test` does, from Debian. `PAGELAB_FIO_TREE` names others.
 fn tree() -> Option<PathBuf> {
@@ -21,9 +20,7 @@ fn tree() -> Option<PathBuf> {
 
 #[test]
 fn fios_own_tests_pass() {
-    let Some(tree) = tree() else {
-        return skipped("found no sources of fio; type: make setup-test, or set PAGELAB_FIO_TREE");
-    };
+    let tree = tree().expect("the sources of fio; type: make setup-test, or set PAGELAB_FIO_TREE");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/fio-conformance");
     let mut command = Command::new(script);
     command.arg(tree).arg("--pagelab").arg(binary());

@@ -37,7 +37,7 @@ enum How {
 
 /// How each command begins, in the order of the page.
 const COMMANDS: &[(&str, How)] = &[
-    ("make demo", How::Elsewhere("tools/demo, by make test")),
+    ("make demo", How::Elsewhere("tools/demo, by make test; companions::host_the_demo_names_thp demands its cause")),
     ("make build && sudo make install", How::Elsewhere("make_install_puts_the_program_where_sudo_looks")),
     ("make test", How::Elsewhere("this is it")),
     ("make experiments ", How::Elsewhere("tests/reproduce.rs; half an hour")),
@@ -255,6 +255,25 @@ impl Reader {
         // A finding of the doctor is a measured answer.
         let well = output.status.success() || (line.contains(" doctor") && output.status.code() == Some(1));
         assert!(well, "$ {line}\n{}\n{out}\n{err}", output.status);
+        let answers = [" show ", " doctor", " compare ", " query ", " plan ", "--cmdhelp"];
+        let is_silent = out.trim().is_empty() && answers.iter().any(|word| line.contains(word));
+        assert!(!is_silent, "$ {line}\nno answer\n{err}");
+    }
+
+    /// What the commands have written is there and what it is said to be.
+    fn has_what_was_written(&self) {
+        for recording in ["good.rec", "all.rec", "db.rec"] {
+            self.runs(&format!("pagelab check {recording}"));
+        }
+        let home = self.dir.path().join("home");
+        let read = |name: &str| fs::read_to_string(home.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(read("good.svg").contains("<svg"), "a flame graph");
+        assert!(read("why.html").to_lowercase().contains("<!doctype html"), "a page");
+        let report: serde_json::Value = serde_json::from_str(&read("report.json")).expect("one document");
+        assert_eq!(report["jobs"][0]["jobname"], "job", "{report:#}");
+        for recording in ["slice.rec", "run.rec", "cache.rec"] {
+            assert!(home.join(recording).join("manifest.json").is_file(), "{recording}");
+        }
     }
 
     fn begin(&self, line: &str, recording: &str) -> Child {
@@ -328,6 +347,7 @@ fn the_commands_of_the_page_work_word_for_word() {
             How::Host | How::Elsewhere(_) => {}
         }
     }
+    reader.has_what_was_written();
 }
 
 /// The two that change settings of this machine: page sizes for the runs of an experiment, which it puts back, and a pool.

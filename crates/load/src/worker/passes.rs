@@ -146,7 +146,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
 
     pub(super) fn start_over(&mut self, how: StartOver) -> Result<(), Failure> {
         let removes = self.options.unlink_each_loop;
-        let words = |fault: Fault| Failure {
+        let words = |fault: Fault| {
+            Failure {
             errno: fault.errno(),
             message: match fault {
                 Fault::Replaced => format!("starting over: {}", crate::safety::REPLACED),
@@ -156,6 +157,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
                 }
                 _ => format!("starting over: {}", std::io::Error::from_raw_os_error(fault.errno())),
             },
+        }
         };
         if how == StartOver::Reopen {
             (0..self.task.plan.files.len()).for_each(|file| self.forget(file));
