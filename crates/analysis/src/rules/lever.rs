@@ -1,5 +1,7 @@
 //! Settings whose change for the worse brings a cause about.
 
+use std::collections::BTreeMap;
+
 use super::evidence::SettingChange;
 use super::finding::{SettingSubject, SideName};
 use super::quantity::Sign;
@@ -13,6 +15,12 @@ pub(crate) enum Worse {
     Lower,
     /// The same, and this is seen, without which the amount is never reached.
     LowerWith(&'static Sign),
+    /// The same; 0 is no limit at all.
+    LowerOrFromOff,
+    /// A smaller limit of any device, in lines as those of `io.max`; what is not named, and `max`, is without limit.
+    LowerLimits,
+    /// A larger one, in such lines.
+    HigherLimits,
     /// A larger amount.
     Higher,
     /// One of these words on the slow side, and not on the other.
@@ -53,6 +61,27 @@ fn amount(value: &str) -> Option<f64> {
     }
 }
 
+/// Limits by device and kind.
+type Limits<'a> = BTreeMap<(&'a str, &'a str), f64>;
+
+/// The limits in lines such as `8:0 rbps=max wbps=1048576` (Documentation/admin-guide/cgroup-v2.rst, io.max).
+fn limits(value: Option<&str>) -> Limits<'_> {
+    let mut limits = BTreeMap::new();
+    for line in value.unwrap_or_default().lines() {
+        let mut words = line.split_whitespace();
+        let device = words.next().unwrap_or_default();
+        for (kind, most) in words.filter_map(|word| word.split_once('=')) {
+            limits.extend(amount(most).map(|most| ((device, kind), most)));
+        }
+    }
+    limits
+}
+
+/// Whether any limit is lower than the other one's; what the other one does not name is without limit there.
+fn has_lower_limit(one: &Limits<'_>, other: &Limits<'_>) -> bool {
+    one.iter().any(|(of, most)| most < other.get(of).unwrap_or(&f64::INFINITY))
+}
+
 /// Words of a value: `rw,noatime` has two.
 fn has_word(value: &str, wanted: &[&str]) -> bool {
     value.split([',', ' ']).any(|word| wanted.contains(&word))
@@ -65,6 +94,12 @@ impl Lever {
         let has = |value: Option<&str>, words: &[&str]| value.is_some_and(|value| has_word(value, words));
         match self.worse {
             Worse::Lower | Worse::LowerWith(_) => amounts().is_some_and(|(slow, fast)| slow < fast),
+            Worse::LowerOrFromOff => {
+                let in_force = |amount: f64| if amount > 0.0 { amount } else { f64::INFINITY };
+                amounts().is_some_and(|(slow, fast)| in_force(slow) < in_force(fast))
+            }
+            Worse::LowerLimits => has_lower_limit(&limits(slow), &limits(fast)),
+            Worse::HigherLimits => has_lower_limit(&limits(fast), &limits(slow)),
             Worse::Higher => amounts().is_some_and(|(slow, fast)| slow > fast),
             Worse::To(words) => has(slow, words) && !has(fast, words),
             Worse::From(words) => has(fast, words) && !has(slow, words),
@@ -130,6 +165,28 @@ mod tests {
         assert!(lower.is_worse(Some("64M"), Some("1G")));
         assert!(!lower.is_worse(Some("64"), None), "an unknown value is not larger");
         assert!(lever(Worse::Higher).is_worse(Some("19"), Some("0")));
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_none() {
+        let lower = lever(Worse::LowerOrFromOff);
+        assert!(lower.is_worse(Some("4194304"), Some("0")) && !lower.is_worse(Some("0"), Some("4194304")));
+        assert!(lower.is_worse(Some("4194304"), Some("4000000000")));
+        assert!(!lower.is_worse(Some("0"), Some("0")) && !lower.is_worse(Some("4194304"), None));
+    }
+
+    #[test]
+    fn limits_are_compared_by_device_and_kind() {
+        let limits = lever(Worse::LowerLimits);
+        let some = "254:0 rbps=max wbps=max riops=1500 wiops=1500";
+        assert!(limits.is_worse(Some(some), Some("max")) && !limits.is_worse(Some("max"), Some(some)));
+        assert!(limits.is_worse(Some(some), None), "a group without the file has no limit");
+        assert!(limits.is_worse(Some("8:0 wbps=1\n254:0 riops=9"), Some("254:0 riops=9")), "the first device");
+        assert!(!limits.is_worse(Some("8:0 rbps=5 wbps=max"), Some("8:0 rbps=5 wbps=4")));
+        assert!(limits.is_worse(Some("8:0 rbps=5 wbps=9"), Some("8:0 rbps=6 wbps=4")), "one of them suffices");
+        let latency = lever(Worse::HigherLimits);
+        assert!(latency.is_worse(Some("8:0 target=75000"), Some("8:0 target=1000")));
+        assert!(latency.is_worse(None, Some("8:0 target=1000")) && !latency.is_worse(Some("8:0 target=1000"), None));
     }
 
     #[test]

@@ -124,9 +124,6 @@ fn sides_can_be_swapped() {
     assert_none(&wrong);
 }
 
-/// Causes that are accused by their setting whichever way it differs: open defects of their rules. The list may only become shorter.
-const ACCUSED_EITHER_WAY: &[&str] = &["cgroup.io_limit", "writeback.throttled"];
-
 /// A setting that differs the other way round did not bring the cause about: it must not be named as what did.
 #[test]
 fn a_setting_that_is_turned_round_is_not_accused() {
@@ -148,7 +145,7 @@ fn a_setting_that_is_turned_round_is_not_accused() {
             wrong.push(kept.cause);
         }
     }
-    assert_eq!(wrong, ACCUSED_EITHER_WAY);
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Causes that show in the same components have a reason not to hold.

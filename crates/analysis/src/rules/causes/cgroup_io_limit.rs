@@ -10,8 +10,9 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[],
     part: Part::All,
     levers: &[
-        Lever { pattern: "cgroup.io.max", worse: Worse::Any },
-        Lever { pattern: "cgroup.io.latency", worse: Worse::Any },
+        Lever { pattern: "cgroup.io.max", worse: Worse::LowerLimits },
+        // A group without a latency of its own is held back for those that have one.
+        Lever { pattern: "cgroup.io.latency", worse: Worse::HigherLimits },
         Lever { pattern: "cgroup.io.weight", worse: Worse::Lower },
         Lever { pattern: "cgroup.io.bfq.weight", worse: Worse::Lower },
     ],

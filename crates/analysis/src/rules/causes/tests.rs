@@ -145,6 +145,9 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         if let (true, Some(lever)) = (script.lever, rule.levers.first()) {
             let (good, bad) = match lever.worse {
                 Worse::Lower | Worse::LowerWith(_) => ("1000", "10"),
+                Worse::LowerOrFromOff => ("0", "10"),
+                Worse::LowerLimits => ("8:0 rbps=1000", "8:0 rbps=10"),
+                Worse::HigherLimits => ("8:0 target=10", "8:0 target=1000"),
                 Worse::Higher => ("0", "1"),
                 Worse::To(words) => ("neither", words[0]),
                 Worse::From(words) => (words[0], "neither"),

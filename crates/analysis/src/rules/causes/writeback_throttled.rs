@@ -12,10 +12,11 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[rises("time held back for dirty pages", "ns", Quantity::Time(&["off.dirty_throttling"]), 1.05)],
     part: Part::All,
     levers: &[
-        Lever { pattern: "sysctl.vm.dirty_bytes", worse: Worse::Any },
+        // Writers are held back from half of both limits on (mm/page-writeback.c, dirty_freerun_ceiling); the one of 0 is not in force.
+        Lever { pattern: "sysctl.vm.dirty_bytes", worse: Worse::LowerOrFromOff },
         Lever { pattern: "sysctl.vm.dirty_ratio", worse: Worse::Lower },
-        Lever { pattern: "sysctl.vm.dirty_background_bytes", worse: Worse::Any },
-        Lever { pattern: "sysctl.vm.dirty_background_ratio", worse: Worse::Any },
+        Lever { pattern: "sysctl.vm.dirty_background_bytes", worse: Worse::LowerOrFromOff },
+        Lever { pattern: "sysctl.vm.dirty_background_ratio", worse: Worse::Lower },
     ],
     needs_lever: NeedsLever::Never,
     refuters: &[],

@@ -239,6 +239,9 @@ fn of_worse(worse: Worse) -> Vec<(String, Worse)> {
     let mut all = match worse {
         Worse::Lower => vec![("higher".to_owned(), Worse::Higher)],
         Worse::LowerWith(_) => vec![("higher".to_owned(), Worse::Higher), ("always".to_owned(), Worse::Lower)],
+        Worse::LowerOrFromOff => vec![("higher".to_owned(), Worse::Higher), ("lower".to_owned(), Worse::Lower)],
+        Worse::LowerLimits => vec![("higher limits".to_owned(), Worse::HigherLimits)],
+        Worse::HigherLimits => vec![("lower limits".to_owned(), Worse::LowerLimits)],
         Worse::Higher => vec![("lower".to_owned(), Worse::Lower)],
         Worse::To(of) => [vec![("from".to_owned(), Worse::From(of))], words(of, Worse::To)].concat(),
         Worse::From(of) => [vec![("to".to_owned(), Worse::To(of))], words(of, Worse::From)].concat(),
