@@ -101,6 +101,16 @@ export function diagnosis(comparison: Diagnosis, none: string, id: string, isCom
         ". What tells more: ",
         h("code", {}, `pagelab record ${left.record}`),
       ),
+    (left?.places ?? []).map((place) =>
+      h(
+        "p",
+        { class: "unknown" },
+        h("code", {}, place.component),
+        ` (${percent(place.share)}), `,
+        h("code", {}, place.place),
+        `: ${place.what}. It is brought about by ${place.brought_about_by}. It is governed by ${place.settings.join(", ")}. Next: ${place.next}.`,
+      ),
+    ),
     comparison.considered.length > 0 &&
       h(
         "details",

@@ -39,7 +39,7 @@ use crate::stats;
 use pagelab_views::run::RunData;
 
 pub use budget::{BudgetComparison, ComponentChange, MissingPart};
-pub use claims::{RecorderShare, Unknown, UnknownComponent};
+pub use claims::{RecorderShare, Unknown, UnknownComponent, UnknownPlace};
 pub use design::design;
 pub(crate) use facts::command;
 pub use facts::{Facts, Power, SideFacts};

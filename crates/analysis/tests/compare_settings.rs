@@ -99,6 +99,22 @@ fn build_options_and_their_run_time_twin_are_one_entry() {
     assert!(overruled.differing[0].note.as_deref().unwrap().contains("never on both sides"));
 }
 
+/// What one side had not loaded yet is not known to differ; what it loaded from elsewhere is.
+#[test]
+fn a_library_of_another_folder_took_the_place_of_the_first_one() {
+    let base =
+        [("program./new/libscore.so.build_id", Some("ab12")), ("program./usr/lib/libm.so.6.build_id", Some("77"))];
+    let diff = diff(&base, &[("program./old/libscore.so.build_id", Some("cd34"))], &[]);
+    let mut found: Vec<_> =
+        diff.differing.iter().map(|d| (d.key.as_str(), d.base.as_deref(), d.test.as_deref())).collect();
+    found.sort_unstable();
+    let needed = [
+        ("program./new/libscore.so.build_id", Some("ab12"), None),
+        ("program./old/libscore.so.build_id", None, Some("cd34")),
+    ];
+    assert_eq!(found, needed);
+}
+
 #[test]
 fn the_ranking_follows_what_changed() {
     let base = [

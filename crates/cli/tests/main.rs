@@ -65,5 +65,6 @@ mod test_programs;
 mod trend;
 mod ui;
 mod upgrade;
+mod waits_in_calls;
 mod watch;
 mod whole_tree;

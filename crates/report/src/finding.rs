@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use pagelab_analysis::compare::{RecorderShare, Unknown, UnknownComponent};
+use pagelab_analysis::compare::{RecorderShare, Unknown, UnknownComponent, UnknownPlace};
 use pagelab_analysis::rules::{Effect, Finding, Fix, Number, Unexplained, lost_time, record_in_full};
 use pagelab_views::mappings::bytes;
 use pagelab_vocab::units::quantity;
 
 use crate::paragraph::{LABEL, labelled, list, wrap};
 use crate::style::Style;
+use crate::table::clean;
 
 /// Everything that a finding says: the parts in the order in which a reader asks for them.
 pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> String {
@@ -67,7 +68,6 @@ pub(crate) fn unexplained(unexplained: Option<&Unexplained>, width: usize) -> St
     format!("{}\n", wrap(&text, width, "", "  "))
 }
 
-/// What no cause claims, with where it is; empty if little is left.
 /// The recorder's own part of the loss.
 pub(crate) fn recorder(recorder: &RecorderShare) -> String {
     format!(
@@ -79,6 +79,7 @@ pub(crate) fn recorder(recorder: &RecorderShare) -> String {
     )
 }
 
+/// What no cause claims, with where it is and what is known of its places.
 pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
     let component =
         |one: &UnknownComponent| format!("{} ({}, {:.0} %)", one.component, quantity(one.ns, "ns"), one.share * 100.0);
@@ -95,7 +96,23 @@ pub(crate) fn unknown(unknown: &Unknown, width: usize) -> String {
         unknown.per,
         unknown.record
     );
-    format!("{}\n", wrap(&text, width, "", "  "))
+    let places: String = unknown.places.iter().map(|place| known_place(place, width)).collect();
+    format!("{}{places}\n", wrap(&text, width, "", "  "))
+}
+
+/// What is known of a place of the unknown part.
+pub(crate) fn known_place(place: &UnknownPlace, width: usize) -> String {
+    let text = format!(
+        "{} {:.0} %, {}: {}; brought about by {}; governed by {}; next: {}.",
+        place.component,
+        100.0 * place.share,
+        clean(&place.place),
+        place.what,
+        place.brought_about_by,
+        place.settings.join(", "),
+        place.next
+    );
+    wrap(&text, width, "  ", "    ")
 }
 
 /// Less of the loss than this is within what the shares themselves are unsure of.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pagelab_analysis::compare::{Comparison, Unknown, Verdict};
 use pagelab_analysis::rules::{Finding, lost_time, record_sentence};
 
-use crate::finding::{recorder, share_of_loss};
+use crate::finding::{known_place, recorder, share_of_loss};
 use crate::paragraph::wrap;
 use crate::places::places;
 use crate::sides::power;
@@ -22,6 +22,8 @@ const STEPS: usize = 6;
 const PLACES: usize = 2;
 /// Cautions; the rest are counted.
 const CAUTIONS: usize = 2;
+/// Share of the loss from which on it is said what is known of the unknown part's first place.
+const MUCH_UNKNOWN: f64 = 0.25;
 /// Causes that are named; the first one with its fix.
 const CAUSES: usize = 3;
 
@@ -99,6 +101,9 @@ fn why(comparison: &Comparison, style: &Style) -> String {
     }
     if let Some(rest) = &comparison.unknown {
         out.push_str(&wrap(&unknown(rest), style.width, "", "  "));
+        if rest.share >= MUCH_UNKNOWN || comparison.findings.is_empty() {
+            out.extend(rest.places.first().map(|place| known_place(place, style.width)));
+        }
     }
     out
 }

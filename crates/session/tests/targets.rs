@@ -7,10 +7,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use pagelab_observe::streams::StreamSet;
-use pagelab_recording::Recording;
 use pagelab_recording::tables::{
     CountersRow, FaultsRow, LossRow, MappingsRow, MetricsRow, OffcpuRow, SettingsRow, SyscallsRow, TasksRow,
 };
+use pagelab_recording::{Problem, Recording};
 use pagelab_session::{SessionError, SessionOptions, SessionOutcome, Target, run};
 
 const PAGES: u64 = 2048;

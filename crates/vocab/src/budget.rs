@@ -177,7 +177,7 @@ pub const OFF_ANCHORS: &[OffAnchor] = &[
     waits("off.write_back", "waiting until pages are written", &[
         at(&["folio_wait_writeback"]), at(&["__filemap_fdatawait_range"]), may(&["__sync_dirty_buffer"]), may(&["fsync_buffers_list"]), may(&["writeback_sb_inodes"]), may(&["sync_inodes_sb"]),
     ]),
-    waits("off.discard", "waiting until blocks are discarded", &[may(&["blkdev_issue_discard"])]),
+    waits("off.discard", "waiting until blocks are discarded", &[may(&["blkdev_issue_discard"]), may(&["blk_ioctl_discard", "blkdev_common_ioctl"])]),
     waits("off.direct_io", "waiting for direct I/O", &[
         may(&["__iomap_dio_rw"]), may(&["blkdev_direct_IO"]), may(&["__blkdev_direct_IO_simple"]), may(&["blkdev_read_iter"]), may(&["blkdev_write_iter"]), may(&["inode_dio_wait"]),
     ]),

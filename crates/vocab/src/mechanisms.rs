@@ -219,6 +219,37 @@ const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
 const OF_CALLS: [&str; 6] =
     ["__x64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
 
+/// Functions that do the whole of a call, whose own function jumps to them and leaves no frame: `__x64_sys_write` ends in a jump to
+/// `ksys_write`. Those that begin with `ksys_` have the call's name behind it.
+const BEHIND_CALLS: [(&str, &str); 20] = [
+    ("do_readv", "readv"),
+    ("do_writev", "writev"),
+    ("do_preadv", "preadv"),
+    ("do_pwritev", "pwritev"),
+    ("do_sendfile", "sendfile"),
+    ("do_fsync", "fsync"),
+    ("do_sys_open", "openat"),
+    ("do_sys_openat2", "openat"),
+    ("do_unlinkat", "unlinkat"),
+    ("do_rmdir", "rmdir"),
+    ("do_renameat2", "renameat2"),
+    ("do_mkdirat", "mkdirat"),
+    ("do_linkat", "linkat"),
+    ("do_symlinkat", "symlinkat"),
+    ("do_fcntl", "fcntl"),
+    ("do_sys_poll", "poll"),
+    ("do_epoll_wait", "epoll_wait"),
+    ("do_futex", "futex"),
+    ("do_execveat_common", "execve"),
+    ("kernel_clone", "clone"),
+];
+
+/// The call that such a function does.
+fn behind_call(name: &str) -> Option<&str> {
+    let known = BEHIND_CALLS.iter().find(|(function, _)| *function == name).map(|(_, call)| *call);
+    known.or_else(|| name.strip_prefix("ksys_"))
+}
+
 /// The mechanism of entering and leaving calls.
 const CALL_ENTRY: &str = "call.entry";
 
@@ -246,7 +277,8 @@ pub fn entry_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a s
         if name == "ret_from_fork" || name == "ret_from_fork_asm" {
             return "thread".to_owned();
         }
-        if let Some(call) = OF_CALLS.iter().find_map(|begin| name.strip_prefix(begin)) {
+        let of_call = || OF_CALLS.iter().find_map(|begin| name.strip_prefix(begin));
+        if let Some(call) = of_call().or_else(|| behind_call(name)) {
             return call.to_owned();
         }
     }
@@ -329,6 +361,11 @@ mod tests {
         );
         assert_eq!(of(&["schedule_tail", "ret_from_fork_asm"]), "thread");
         assert_eq!(of(&["nobody_knows_it"]), OTHER);
+        let jumped = ["vfs_write", "ksys_write", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+        assert_eq!(of(&jumped), "write", "the call's own function left no frame");
+        assert_eq!(of(&["vfs_fsync_range", "do_fsync", "do_syscall_64"]), "fsync");
+        let fdatasync = ["vfs_fsync_range", "do_fsync", "__x64_sys_fdatasync", "do_syscall_64"];
+        assert_eq!(of(&fdatasync), "fdatasync", "where it left one, that tells");
     }
 
     #[test]

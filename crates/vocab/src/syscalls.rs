@@ -15,6 +15,7 @@
 
 pub mod i386;
 mod numbers;
+mod purpose;
 mod table;
 mod words;
 
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use numbers::{is_number, name_of, name_of_unknown};
+pub use purpose::Purpose;
 pub use words::{ERRNOS, WordSet, Words, errno, signal};
 
 /// One system call.

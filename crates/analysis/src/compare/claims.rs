@@ -9,18 +9,24 @@ use std::collections::BTreeMap;
 
 use pagelab_vocab::budget::{OTHER, RECORDER, UNSAMPLED};
 use pagelab_vocab::causes::cause;
+use pagelab_vocab::places;
 use pagelab_vocab::units::duration_of_three;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetComparison, ComponentChange};
 use super::moved::{Moved, sign_of};
+use super::places::{ComponentPlaces, PlaceChange};
 use super::{Comparison, Verdict};
 use crate::rules::evidence::is_of;
 use crate::rules::{self, Confidence, Finding, RuleOutcome};
 
 /// Least share of the loss: a cause that gets less of it is refuted, and less that is left over is not worth a word.
 const MATERIAL: f64 = 0.05;
+/// So many times what a cause explains may be claimed by nobody before the cause is not worth a word.
+const SLIGHT: f64 = 10.0;
+/// The largest place of a component is at most so many times one that is told about.
+const TELLING_PART: f64 = 2.0;
 /// Least share of the loss of a component that is listed as unknown.
 const LISTED: f64 = 0.02;
 
@@ -38,6 +44,9 @@ pub struct Unknown {
     pub of: String,
     /// Where it is, the most first.
     pub components: Vec<UnknownComponent>,
+    /// What is known of the places where it is: the largest of each component that the glossary knows.
+    #[serde(default)]
+    pub places: Vec<UnknownPlace>,
     /// Streams that would tell more.
     pub streams: Vec<String>,
     /// The options of `pagelab record` that record them.
@@ -72,6 +81,48 @@ pub struct UnknownComponent {
     pub ns: f64,
     /// Share of the loss.
     pub share: f64,
+}
+
+/// A place of the unknown part, with what the glossary says of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
+pub struct UnknownPlace {
+    /// Component of the account.
+    pub component: String,
+    /// Function, module and way into the kernel, as [`super::PlaceChange::name`] has them.
+    pub place: String,
+    /// Share of the loss.
+    pub share: f64,
+    /// What the time there is.
+    pub what: String,
+    /// What brings it about.
+    pub brought_about_by: String,
+    /// Settings that govern it: keys of pagelab's, or `program: option`.
+    pub settings: Vec<String>,
+    /// What to look at next.
+    pub next: String,
+}
+
+impl UnknownPlace {
+    /// The first place of a component that moved for sure and that the glossary knows. Of a wait the outermost function tells most.
+    fn of(of: &ComponentPlaces, loss_ns: f64) -> Option<Self> {
+        let known = |change: &PlaceChange| {
+            let functions = change.function.as_deref().unwrap_or_default().rsplit(" < ");
+            functions.filter_map(|function| places::place(function, change.module.as_deref())).next()
+        };
+        let sure = || of.places.iter().filter(|change| change.is_sure);
+        let largest = sure().map(|change| change.difference_ns.abs()).fold(0.0, f64::max);
+        let is_large = |change: &&PlaceChange| change.difference_ns.abs() * TELLING_PART >= largest;
+        let (change, place) = sure().filter(is_large).find_map(|one| Some((one, known(one)?)))?;
+        Some(Self {
+            component: of.component.clone(),
+            place: change.name(),
+            share: change.difference_ns.abs() / loss_ns,
+            what: place.what.to_owned(),
+            brought_about_by: place.brought_about_by.to_owned(),
+            settings: place.settings.iter().map(|key| (*key).to_owned()).collect(),
+            next: place.next.to_owned(),
+        })
+    }
 }
 
 /// What is left of a component for causes to claim, in the direction of the loss.
@@ -115,6 +166,7 @@ pub(super) fn settle(comparison: &mut Comparison) {
     refute_small(comparison);
     rules::doubt_companions(&mut comparison.findings);
     rules::rank(&mut comparison.findings);
+    refute_slight(comparison, &budget, is_of_loss);
     let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
     if let (Some(unexplained), Some(first)) = (&mut comparison.unexplained, effects(&comparison.findings).next()) {
         unexplained.share = (1.0 - claimed).clamp(0.0, 1.0);
@@ -176,14 +228,57 @@ fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, untold: &[&str]
 fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) {
     let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
     let own = budget.mechanisms.iter().find(|one| one.causes.contains(&finding.cause));
-    let Some((own, q)) = own.and_then(|own| Some((own, own.q?))) else { return };
-    let is_component_sure = budget
-        .components
-        .iter()
-        .any(|one| one.significant == Some(true) && is_of(&one.component, names) && is_of_loss(&one.component));
-    if finding.confidence == Confidence::Mechanism && own.significant != Some(true) && !is_component_sure {
+    let Some(q) = own.and_then(|own| own.q) else { return };
+    if finding.confidence == Confidence::Mechanism && !has_risen_for_sure(&finding.cause, names, budget, is_of_loss) {
         finding.confidence = Confidence::Correlated;
         finding.not_looked_at.push(format!("whether its time differs by more than chance: q = {q:.2}"));
+    }
+}
+
+/// What stands first has to be worth a reader's time. A cause without a setting is not where the time in which it shows may not have
+/// risen at all, or where no cause claims ten times as much as it explains.
+fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) {
+    while let Some(first) = comparison.findings.first() {
+        let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
+        let unknown = (1.0 - claimed).max(0.0);
+        let share = first.effect.as_ref().map_or(1.0, |effect| effect.share);
+        let is_sure = || {
+            let names = cause(&first.cause).map_or(&[][..], |def| def.components);
+            has_risen_for_sure(&first.cause, names, budget, &is_of_loss)
+        };
+        let reason = match (&first.setting, first.confidence) {
+            (None, Confidence::Correlated) if share * SLIGHT < unknown => format!(
+                "it explains {:.0} % of the lost time, and no cause claims {:.0} %",
+                100.0 * share,
+                100.0 * unknown
+            ),
+            (None, Confidence::Correlated) if !is_sure() => {
+                "the time in which it shows may not have risen at all: the interval of its difference holds 0"
+                    .to_owned()
+            }
+            _ => return,
+        };
+        let first = comparison.findings.remove(0);
+        refute(comparison, &first.cause, reason);
+        rules::rank(&mut comparison.findings);
+    }
+}
+
+/// Whether the time of a cause differs by more than chance: its sum, or one of the components that are part of what differs.
+fn has_risen_for_sure(of: &str, names: &[&str], budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) -> bool {
+    let own = budget.mechanisms.iter().find(|one| one.causes.iter().any(|cause| cause == of));
+    let is_tested = own.is_some_and(|own| own.q.is_some());
+    let is_component_sure = || {
+        let is_sure = |one: &&ComponentChange| one.significant == Some(true) && is_of(&one.component, names);
+        budget.components.iter().filter(is_sure).any(|one| is_of_loss(&one.component))
+    };
+    !is_tested || own.is_some_and(|own| own.significant == Some(true)) || is_component_sure()
+}
+
+fn refute(comparison: &mut Comparison, cause: &str, reason: String) {
+    for one in comparison.considered.iter_mut().filter(|one| one.cause == cause) {
+        one.outcome = RuleOutcome::Refuted;
+        one.reasons = vec![reason.clone()];
     }
 }
 
@@ -194,10 +289,7 @@ fn refute_small(comparison: &mut Comparison) {
     for finding in small {
         let share = finding.effect.as_ref().map_or(0.0, |effect| effect.share);
         let reason = format!("its components account for {:.1} % of the lost time at most", 100.0 * share);
-        for one in comparison.considered.iter_mut().filter(|one| one.cause == finding.cause) {
-            one.outcome = RuleOutcome::Refuted;
-            one.reasons = vec![reason.clone()];
-        }
+        refute(comparison, &finding.cause, reason);
     }
 }
 
@@ -221,6 +313,8 @@ fn unknown(
         })
         .collect();
     components.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    let of_component = |one: &UnknownComponent| budget.places.iter().find(|of| of.component == one.component);
+    let places = components.iter().filter_map(of_component).filter_map(|of| UnknownPlace::of(of, loss_ns)).collect();
     let streams = streams(&components);
     let list = [vec!["default".to_owned()], streams.clone()].concat().join(",");
     let frequency =
@@ -231,6 +325,7 @@ fn unknown(
         per: budget.per.clone(),
         of: of.to_owned(),
         components,
+        places,
         record: format!("--observe {list}{frequency}"),
         streams,
     })
@@ -300,6 +395,40 @@ mod tests {
         assert_eq!((worse["idle"].ns, worse["idle"].most_ns), (0.0, 0.0));
         let better = left(&changes, -1.0);
         assert_eq!((better["idle"].ns, better["idle"].most_ns, better["run.user"].most_ns), (50.0, 60.0, 0.0));
+    }
+
+    fn place(function: &str, ns: f64, is_sure: bool) -> PlaceChange {
+        PlaceChange {
+            function: Some(function.to_owned()),
+            module: None,
+            entry: Some("utimensat".to_owned()),
+            base_ns: 0.0,
+            test_ns: ns,
+            difference_ns: ns,
+            difference_ci95: None,
+            share: None,
+            is_sure,
+        }
+    }
+
+    #[test]
+    fn the_glossary_tells_of_the_first_place_that_it_knows() {
+        let chain = "jbd2_log_wait_commit < jbd2_log_do_checkpoint";
+        let places = vec![
+            place("schedule_timeout", 900.0, false),
+            place("nobody_knows_it", 500.0, true),
+            place(chain, 400.0, true),
+        ];
+        let of = ComponentPlaces { component: "off.flush".to_owned(), difference_ns: 1800.0, places_total: 3, places };
+        let known = UnknownPlace::of(&of, 1000.0).expect("a place that is known");
+        assert_eq!((known.place.as_str(), known.share), (format!("{chain} (utimensat)").as_str(), 0.4));
+        assert!(known.what.contains("room in the journal"), "the outermost function tells most: {}", known.what);
+        assert!(known.settings.contains(&"ext4: mkfs -J size".to_owned()) && !known.next.is_empty());
+        let small = vec![place("nobody_knows_it", 900.0, true), place(chain, 400.0, true)];
+        let small = ComponentPlaces { places: small, ..of.clone() };
+        assert_eq!(UnknownPlace::of(&small, 1000.0), None, "most of it is elsewhere");
+        let unsure = ComponentPlaces { places: vec![place(chain, 400.0, false)], ..of };
+        assert_eq!(UnknownPlace::of(&unsure, 1000.0), None, "what may be chance is not told");
     }
 
     #[test]

@@ -249,9 +249,11 @@ fn spent(base: &[&RunData], test: &[&RunData], design: Design, bounds: &Bounds, 
     let (base, test) = ((base, &base_accounts[..]), (test, &test_accounts[..]));
     let (mut profile, family) = profile::of_sides(base, test);
     let accounts = [base, test].map(|(runs, accounts)| {
-        let scaled =
-            runs.iter().zip(accounts).map(|(run, one)| Account::of_view(&one.budget, run.window.seconds() * 1e9));
-        scaled.collect()
+        let of_run = |(run, one): (&&RunData, &Accounts)| {
+            let account = Account::of_view(&one.budget, run.window.seconds() * 1e9)?;
+            Some(account.with_places(&one.places))
+        };
+        runs.iter().zip(accounts).map(of_run).collect()
     });
     let mut budget = budget::of_sides(base, test, design, &kernels);
     let of_budget = levels::decide(budget.as_mut(), &mut profile, level);

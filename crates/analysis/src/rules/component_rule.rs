@@ -11,7 +11,7 @@ use super::evidence::SideEvidence;
 use super::finding::{Effect, Fix, Number, Reach, SettingSubject};
 use super::lever::{Lever, changed_setting};
 use super::more_work;
-use super::quantity::{Change, OWN_CODE, Quantity, Sign, amount};
+use super::quantity::{Change, OWN_CODE, Quantity, Sign, Way, amount};
 use super::restore;
 use super::scene::Scene;
 use super::{Manual, Rule, Verdict};
@@ -30,6 +30,26 @@ pub(crate) enum Part {
     MoreOf(Quantity),
     /// What the same events cost more than on the other side.
     DearerBy(Quantity),
+}
+
+/// Which of its components' time is the cause's, by the way into the kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Spent {
+    /// All of it.
+    Anyhow,
+    /// What was spent in this way; where no stacks tell, all of it, and the chain has a hole.
+    InIfTold(Way),
+    /// What was spent in this way, which nothing else tells: without stacks the cause is not known.
+    In(Way),
+}
+
+impl Spent {
+    fn way(self) -> Option<Way> {
+        match self {
+            Self::Anyhow => None,
+            Self::InIfTold(way) | Self::In(way) => Some(way),
+        }
+    }
 }
 
 /// Whether one of the levers has to differ.
@@ -87,6 +107,8 @@ pub(crate) struct ComponentRule {
     /// What must have changed, all of it.
     pub signs: &'static [Sign],
     pub part: Part,
+    /// The way into the kernel in which its components' time is the cause's.
+    pub spent: Spent,
     /// Settings that bring it about, most likely first.
     pub levers: &'static [Lever],
     pub needs_lever: NeedsLever,
@@ -155,6 +177,7 @@ impl ComponentRule {
         let whats: Vec<&str> = self.signs.iter().map(|sign| sign.what).collect();
         let components = cause(self.cause).map_or_else(Vec::new, |def| def.components.to_vec());
         let mut holds_if = vec![format!("the time spent {} explains at least 5 % of the loss", self.doing)];
+        holds_if.extend(self.spent.way().map(|way| format!("that time is spent {}", way.words())));
         holds_if.extend(self.signs.iter().map(Sign::condition));
         match self.needs_lever {
             NeedsLever::Never => {}
@@ -224,8 +247,23 @@ impl ComponentRule {
         found
     }
 
+    /// The time of the cause: that of its components, in its way where that is known of both sides.
+    fn time(&self, scene: &Scene<'_>, def: &CauseDef) -> Quantity {
+        let whole = Quantity::Time(def.components);
+        let Some(way) = self.spent.way() else { return whole };
+        let in_way = Quantity::TimeIn(def.components, way);
+        if side_without(scene, in_way).is_none() { in_way } else { whole }
+    }
+
     fn say_time(&self, scene: &Scene<'_>, def: &CauseDef, chain: &mut Chain) {
-        let time = Quantity::Time(def.components);
+        let time = self.time(scene, def);
+        if let (Some(way), Quantity::Time(_)) = (self.spent.way(), time) {
+            let doubt = format!("whether the time was spent {}: no stacks tell", way.words());
+            match self.spent {
+                Spent::In(_) => chain.needs(None, "", "", &doubt),
+                Spent::InIfTold(_) | Spent::Anyhow => chain.doubt(doubt),
+            }
+        }
         let said = |side: &SideEvidence| {
             let ns = time.median(scene, side).unwrap_or(f64::NAN);
             format!("{} spends {} per {} {}", side.word(), amount(ns, "ns"), scene.evidence.per(), self.doing)
@@ -281,7 +319,7 @@ impl ComponentRule {
                 "",
             );
         };
-        examine(Quantity::Time(def.components), "", def.event.most(scene.page_bytes()));
+        examine(self.time(scene, def), "", def.event.most(scene.page_bytes()));
         // A rise that is no more than the noise of the runs is no price.
         let most_own_ns = def.event.most_own_ns.filter(|_| OWN_CODE.is_seen(scene) == Some(true));
         examine(OWN_CODE.quantity, " in the program's own code", most_own_ns.map(|most| most as f64));
@@ -293,7 +331,7 @@ impl ComponentRule {
     }
 
     fn cost<'a>(&'a self, scene: &'a Scene<'a>, def: &'static CauseDef) -> Cost<'a> {
-        let time = Quantity::Time(def.components);
+        let time = self.time(scene, def);
         let price = |events: Quantity| -> Option<f64> {
             let count_of = |side: &SideEvidence| events.median(scene, side);
             let of = |side: &SideEvidence| {
@@ -336,7 +374,7 @@ impl ComponentRule {
         setting: Option<SettingSubject>,
         effect: Option<Effect>,
     ) -> CaseParts {
-        let time = Quantity::Time(def.components);
+        let time = self.time(scene, def);
         let spent = |side: &SideEvidence| amount(time.median(scene, side).unwrap_or(f64::NAN), "ns");
         let other = scene.fast.map_or_else(String::new, |fast| format!(", {} on {}", spent(fast), fast.word()));
         let because =
@@ -382,11 +420,15 @@ fn rise_for_each(scene: &Scene<'_>, time: Quantity, events: Quantity) -> Option<
     (more_ns > 0.0 && more > 0.0).then(|| more_ns / more)
 }
 
+/// A side that does not know the quantity.
+fn side_without<'a>(scene: &Scene<'a>, quantity: Quantity) -> Option<&'a SideEvidence> {
+    let sides = [Some(scene.slow), scene.fast];
+    sides.into_iter().flatten().find(|side| quantity.median(scene, side).is_none())
+}
+
 /// Why the time of the cause's components is not known on a side, if it is not.
 fn unknown_account(scene: &Scene<'_>, def: &CauseDef) -> Option<String> {
-    let time = Quantity::Time(def.components);
-    let sides = [Some(scene.slow), scene.fast];
-    let side = sides.into_iter().flatten().find(|side| time.median(scene, side).is_none())?;
+    let side = side_without(scene, Quantity::Time(def.components))?;
     let reason =
         side.runs.iter().find_map(|run| run.account.as_ref()?.reason()).unwrap_or("the stream waits was not recorded");
     Some(format!("where the time of {} went is not known: {reason}", side.word()))

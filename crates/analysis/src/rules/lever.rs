@@ -145,6 +145,31 @@ pub(super) fn changed_setting(scene: &Scene<'_>, levers: &[Lever]) -> Option<Set
             }
         }
     }
+    levers.iter().filter(|lever| matches!(lever.worse, Worse::AnotherBuild)).find_map(|lever| moved_build(scene, lever))
+}
+
+/// Another build of a file that lies in another folder on each side (LD_LIBRARY_PATH, RPATH): each side has the key of its own.
+fn moved_build(scene: &Scene<'_>, lever: &Lever) -> Option<SettingSubject> {
+    let contrast = scene.evidence.contrast.as_ref()?;
+    let name_of = |change: &SettingChange| {
+        let path = setting(&change.key)?.arg("path")?.to_owned();
+        Some(path.rsplit('/').next()?.to_owned())
+    };
+    let of_lever = || contrast.differing.iter().filter(|change| matches(lever.pattern, &change.key));
+    let of_test = || of_lever().filter(|change| change.base.is_none());
+    let of_base = of_lever().filter(|change| change.test.is_none());
+    for base in of_base {
+        let name = name_of(base);
+        let is_other = |test: &&SettingChange| {
+            name.is_some() && name_of(test) == name && lever.is_worse(test.test.as_deref(), base.base.as_deref())
+        };
+        if let Some(test) = of_test().find(is_other) {
+            let key = if scene.slow.name == SideName::Test { &test.key } else { &base.key };
+            let subject =
+                SettingSubject { key: key.clone(), base: base.base.clone(), test: test.test.clone(), differs: true };
+            return Some(subject);
+        }
+    }
     None
 }
 

@@ -28,7 +28,8 @@
 //! 1. Declare the cause in `crates/vocab/src/causes/`: identifier, title, topics, and the settings that can bring it
 //!    about. Its test says if a setting is in no registry.
 //! 2. Write one file in `causes/`, named after the cause with `_` for `.`. Most causes are a `ComponentRule`: components of the
-//!    account, signs, settings, refuters and remedies as data; steps 3 to 5 are done by it. One that has to look at mappings or
+//!    account, signs, settings, refuters and remedies as data; steps 3 to 5 are done by it. Where others wait in the same
+//!    component, its `spent` says in which calls or functions the time is the cause's. One that has to look at mappings or
 //!    requests one by one is a unit struct that implements [`Rule`] and its `About`.
 //! 3. In `examine`, build a chain: `needs` for links without which the cause does not hold, `supports` for links whose
 //!    absence makes it less certain, `refuter` for what would refute it, `loss` for what loss could explain. Say the
@@ -241,7 +242,7 @@ pub(crate) fn rank(findings: &mut [Finding]) {
     }
 }
 
-/// Withdraws causes where one that explains the same time better holds, and with no more doubts.
+/// Withdraws causes where one that explains the same time better holds: without a doubt, or with fewer.
 fn yield_to_better(verdicts: &mut [(&'static str, Verdict)]) {
     let doubts = |verdict: &Verdict| match verdict {
         Verdict::Holds(case) => Some(case.not_looked_at.len()),
@@ -251,7 +252,10 @@ fn yield_to_better(verdicts: &mut [(&'static str, Verdict)]) {
         verdicts.iter().filter_map(|(cause, verdict)| Some((*cause, doubts(verdict)?))).collect();
     for (rule, (_, verdict)) in RULES.iter().zip(verdicts.iter_mut()) {
         let Some(own) = doubts(verdict) else { continue };
-        let better = rule.yields_to().iter().find(|better| holding.get(**better).is_some_and(|theirs| *theirs <= own));
+        let better = rule
+            .yields_to()
+            .iter()
+            .find(|better| holding.get(**better).is_some_and(|theirs| *theirs == 0 || *theirs < own));
         if let Some(better) = better {
             *verdict = Verdict::Refuted(vec![format!("{better} explains the same time, and its own signs are there")]);
         }

@@ -1,8 +1,10 @@
 //! Quantities that rules compare between the sides, declared as data so that tests can build recordings for each of them.
 
-use super::evidence::{RunEvidence, SideEvidence};
+use super::evidence::{PlaceTime, RunEvidence, SideEvidence};
 use super::scene::Scene;
 use pagelab_views::run::MetricKey;
+use pagelab_vocab::mechanisms::OTHER;
+use pagelab_vocab::syscalls::Purpose;
 
 /// A figure of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +16,8 @@ pub(crate) enum Quantity {
     Ratio(&'static [&'static str], &'static [&'static str]),
     /// Mapping calls of these kinds, per unit of work.
     Calls(&'static [&'static str]),
+    /// Bytes that munmap gave back, per unit of work.
+    GivenBack,
     /// Faults of this kind (`evidence::events`), per unit of work.
     Faults(&'static str),
     /// Processes that recorded tasks forked, per unit of work. (`stat.forks` counts those of the whole host.)
@@ -24,10 +28,49 @@ pub(crate) enum Quantity {
     Execs,
     /// Time of components of the account, ns per unit of work.
     Time(&'static [&'static str]),
+    /// The same of what was spent in a way into the kernel.
+    TimeIn(&'static [&'static str], Way),
     /// Time of the first components over that of the second.
     TimeRatio(&'static [&'static str], &'static [&'static str]),
     /// Speed of the CPUs, calls per second.
     CpuSpeed,
+}
+
+/// A way into the kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    /// Calls that may ask for this.
+    AskingFor(Purpose),
+    /// All others.
+    NotAskingFor(Purpose),
+    /// Whatever leads through one of these functions.
+    Through(&'static [&'static str]),
+}
+
+impl Way {
+    /// Whether a place's time was spent in it; `None` where the place does not tell.
+    fn is_of(self, place: &PlaceTime) -> Option<bool> {
+        let entry = place.entry.as_deref().filter(|entry| *entry != OTHER);
+        match self {
+            Self::AskingFor(purpose) => entry.map(|entry| purpose.may_be_of(entry)),
+            Self::NotAskingFor(purpose) => entry.map(|entry| !purpose.may_be_of(entry)),
+            Self::Through(functions) => {
+                let chain = place.function.as_deref()?;
+                Some(chain.split(" < ").any(|one| functions.contains(&one)))
+            }
+        }
+    }
+
+    /// The way in words, after `time spent`.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::AskingFor(Purpose::Safety) => "in calls that can ask for data to be made safe".to_owned(),
+            Self::AskingFor(Purpose::Writing) => "in calls that write".to_owned(),
+            Self::NotAskingFor(Purpose::Safety) => "in calls that do not ask for safety".to_owned(),
+            Self::NotAskingFor(Purpose::Writing) => "in calls that do not write".to_owned(),
+            Self::Through(functions) => format!("in {}", functions.join(", ")),
+        }
+    }
 }
 
 impl Quantity {
@@ -45,11 +88,13 @@ impl Quantity {
                 let calls = run.events_by_kind.calls.as_ref()?;
                 Some(kinds.iter().filter_map(|kind| calls.get(*kind)).sum())
             }
+            Self::GivenBack => run.events_by_kind.given_back_bytes,
             Self::Faults(kind) => run.events_by_kind.faults.as_ref()?.get(*kind).copied(),
             Self::Forks => run.events_by_kind.forks,
             Self::Threads => run.events_by_kind.threads,
             Self::Execs => run.events_by_kind.execs,
             Self::Time(names) => run.account.as_ref()?.time_ns(names),
+            Self::TimeIn(names, way) => run.account.as_ref()?.time_in(names, |place| way.is_of(place)),
             Self::CpuSpeed => run.cpu_speed,
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
@@ -64,11 +109,13 @@ impl Quantity {
             self,
             Self::Events(_)
                 | Self::Calls(_)
+                | Self::GivenBack
                 | Self::Faults(_)
                 | Self::Forks
                 | Self::Threads
                 | Self::Execs
                 | Self::Time(_)
+                | Self::TimeIn(..)
         )
     }
 
@@ -286,6 +333,10 @@ impl Sign {
         let pairs = slow_values.iter().flat_map(|slow| fast_values.iter().map(move |fast| (*slow, *fast)));
         let (mut agreeing, mut all) = (0.0, 0.0);
         for (slow, fast) in pairs {
+            // Two that are equal, as two without a sample, tell no direction.
+            if slow.total_cmp(&fast).is_eq() && !matches!(self.change, Change::Keeps(_)) {
+                continue;
+            }
             let agrees = match self.change {
                 Change::Rises(_) | Change::RisesTo(..) => slow > fast,
                 Change::Falls(_) => slow < fast,

@@ -69,6 +69,8 @@ impl<'a> SideSettings<'a> {
         let absent = self.namespaces.get(namespace(key)).is_some_and(|read| *read > have);
         let values = collected.map(|collected| collected.values.as_slice()).unwrap_or_default();
         match (values, absent) {
+            // Another file of that name was loaded in its place (LD_LIBRARY_PATH, RPATH).
+            ([], false) if self.has_namesake(key) => SideValue::Constant(None),
             ([], false) => SideValue::Unknown,
             ([], true) => SideValue::Constant(None),
             ([value], false) => SideValue::Constant(Some(value)),
@@ -76,6 +78,15 @@ impl<'a> SideSettings<'a> {
                 SideValue::Varying(values.iter().copied().map(Some).chain(absent.then_some(None)).collect())
             }
         }
+    }
+
+    /// Whether a program's file of the same name in another folder has a value in every run.
+    fn has_namesake(&self, key: &str) -> bool {
+        let Some(name) = program_file(key) else { return false };
+        let is_namesake = |(other, found): (&&str, &Collected<'_>)| {
+            found.runs == self.runs.len() && program_file(other) == Some(name)
+        };
+        self.keys.iter().any(is_namesake)
     }
 
     /// In how many runs the value at the end is another one than at the start.
@@ -86,6 +97,12 @@ impl<'a> SideSettings<'a> {
         };
         self.runs.iter().filter(|run| changed(run)).count()
     }
+}
+
+/// The name, without its folder, of the file that a key `program.<path>.build_id` is of.
+fn program_file(key: &str) -> Option<&str> {
+    let path = key.strip_prefix("program.")?.strip_suffix(".build_id")?;
+    path.rsplit_once('/').map(|(_, name)| name)
 }
 
 /// What was read if any key of it was. Of `program.*` and `file.*` that is each key by itself: what a slow start had not loaded or

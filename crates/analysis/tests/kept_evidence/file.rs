@@ -5,8 +5,8 @@ use std::path::Path;
 
 use pagelab_analysis::compare::Moved;
 use pagelab_analysis::rules::evidence::{
-    Account, Contrast, Events, Evidence, KernelSamples, PoolLevels, PrimaryEvidence, RunEvidence, SettingChange,
-    SideEvidence, Workers,
+    Account, Contrast, Events, Evidence, KernelSamples, PlaceTime, PoolLevels, PrimaryEvidence, RunEvidence,
+    SettingChange, SideEvidence, Workers,
 };
 use pagelab_analysis::rules::{Confidence, SideName};
 use pagelab_views::mappings::MappingProfile;
@@ -21,6 +21,9 @@ use super::compact::{packed, unpacked};
 
 /// The largest file.
 pub(crate) const MOST_BYTES: u64 = 16 << 10;
+
+/// Least part of the time of a run that a place must have to be kept.
+const LEAST_PLACE: f64 = 0.01;
 
 /// Runs that are kept of a side.
 pub(crate) const RUNS: usize = 3;
@@ -89,8 +92,13 @@ pub(crate) struct KeptRun {
     operations: Option<f64>,
     cpu_speed: Option<f64>,
     pub(crate) account: Option<BTreeMap<String, f64>>,
+    /// Component, way into the kernel and functions, with `|` between them; only what is worth a word.
+    #[serde(default)]
+    places: BTreeMap<String, f64>,
     pub(crate) metrics: BTreeMap<String, [Option<f64>; 2]>,
     calls: Option<BTreeMap<String, f64>>,
+    #[serde(default)]
+    given_back_bytes: Option<f64>,
     faults: Option<BTreeMap<String, f64>>,
     forks: Option<f64>,
     threads: Option<f64>,
@@ -124,8 +132,10 @@ impl KeptRun {
             operations: run.operations,
             cpu_speed: run.cpu_speed,
             account,
+            places: run.account.as_ref().map(places).unwrap_or_default(),
             metrics: run.metrics.iter().map(|(key, metric)| (key.to_string(), [metric.value, metric.events])).collect(),
             calls: run.events_by_kind.calls.clone(),
+            given_back_bytes: run.events_by_kind.given_back_bytes,
             faults: run.events_by_kind.faults.clone(),
             forks: run.events_by_kind.forks,
             threads: run.events_by_kind.threads,
@@ -146,10 +156,11 @@ impl KeptRun {
             whole_life: self.whole_life,
             operations: self.operations,
             metrics: self.metrics.iter().map(|(name, of)| metric(name, *of, self.operations)).collect(),
-            account: self.account.clone().map(Account::of_components),
+            account: self.account.clone().map(|components| placed(Account::of_components(components), &self.places)),
             cpu_speed: self.cpu_speed,
             events_by_kind: Events {
                 calls: self.calls.clone(),
+                given_back_bytes: self.given_back_bytes,
                 faults: self.faults.clone(),
                 forks: self.forks,
                 threads: self.threads,
@@ -166,6 +177,31 @@ impl KeptRun {
             unreadable: self.unreadable.clone(),
         }
     }
+}
+
+/// Places of waits are few; of those on CPUs the large ones are kept, each with its entry.
+fn places(account: &Account) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    let whole: f64 = account.places().iter().map(|place| place.ns).sum();
+    for place in account.places().iter().filter(|place| place.ns >= LEAST_PLACE * whole) {
+        let Some(entry) = &place.entry else { continue };
+        let function = place.function.as_deref().filter(|_| place.component.starts_with("off."));
+        *all.entry(format!("{}|{entry}|{}", place.component, function.unwrap_or_default())).or_default() += place.ns;
+    }
+    all
+}
+
+/// Accounts of files from before there were places have none.
+fn placed(account: Account, places: &BTreeMap<String, f64>) -> Account {
+    if places.is_empty() {
+        return account;
+    }
+    let place = |(key, ns): (&String, &f64)| {
+        let mut words = key.splitn(3, '|').map(|word| (!word.is_empty()).then(|| word.to_owned()));
+        let mut next = || words.next().flatten();
+        PlaceTime { component: next().unwrap_or_default(), entry: next(), function: next(), ns: *ns }
+    };
+    account.placed(places.iter().map(place).collect())
 }
 
 fn levels(of: &PoolLevels) -> [f64; 4] {

@@ -41,6 +41,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("fork.copies", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("io.direct", "not named first in its case of the eighth set, or not counted there"),
     ("io.smaller_requests", "three runs a side take more than 16 KiB: their classes of mappings do"),
+    ("journal.full", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("ksm.separated", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("map.churn", "not named first in its case of the eighth set, or not counted there"),
     ("map.misaligned", "not named first in its case of the eighth set, or not counted there"),
@@ -56,6 +57,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("sync.more", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("thp.compaction", "no case of the eighth set"),
     ("thp.fragmented", "no case of the eighth set"),
+    ("write.partial", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("writeback.in_the_way", "not named first in its case of the eighth set, or not counted there"),
     ("zswap.traffic", "no case of the eighth set"),
 ];

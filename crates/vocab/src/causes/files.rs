@@ -126,6 +126,37 @@ pub(super) const CAUSES: &[CauseDef] = &[
         ],
     },
     CauseDef {
+        id: "write.partial",
+        title: "pages are read from the device before a part of them is written",
+        topics: &["io", "memory"],
+        settings: &[],
+        help: "A write of less than a page, or of less than a block, to a page that is not in the page cache first reads what is \
+               around it, and the writer waits for the device. It needs time waiting for reads in calls that write. Writes of whole \
+               pages at page boundaries, or pages that are cached, do without.",
+        event: EventCost::measured("page read for a write"),
+        components: &[
+            "off.read",
+            "run.file.write",
+            "run.file.fetch",
+            "run.block.",
+            "off.block_queue",
+            "run.interrupt",
+            "run.task.switch",
+        ],
+    },
+    CauseDef {
+        id: "journal.full",
+        title: "changes of files wait until the journal has room",
+        topics: &["fs", "io", "writeback"],
+        settings: &[],
+        help: "A journaling file system writes each change of metadata to its journal first. Where that is full, whoever changes \
+               anything next waits until old blocks are written to their places (jbd2_log_do_checkpoint, xlog_grant_head_wait). A \
+               journal that is small (mkfs.ext4 -J size=, mkfs.xfs -l size=), a slower device, or more changes of metadata bring it \
+               about. It needs time waiting there.",
+        event: EventCost::measured("wait for room in the journal"),
+        components: &["off.journal", "off.flush", "off.write_back", "off.read", "off.block_queue", "run.file.journal", "run.block."],
+    },
+    CauseDef {
         id: "sync.more",
         title: "data are flushed to the device more often",
         topics: &["io", "writeback", "fs"],

@@ -91,6 +91,11 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "fsync and journal commits on devices with a volatile cache"
         set ["block.<dev>.write_cache", "block.<dev>.fua"]
         next "a device that supports fua needs no flush after the write; compare flushes per sync";
+    ["blk_ioctl_discard", "blkdev_common_ioctl"]
+        what "discarding blocks of a device, or having them read as zeroes, and waiting for that"
+        by "ioctl(2) with BLKDISCARD, BLKSECDISCARD or BLKZEROOUT on a block device: blkdiscard, mkfs, thin provisioning"
+        set ["block.<dev>.discard_max_bytes", "mount.<mountpoint>.options"]
+        next "count discards and their bytes (disk.discards, disk.discard_bytes): larger ranges need fewer requests";
     ["blkdev_issue_discard", "__blkdev_issue_discard", "blkdev_issue_zeroout", "ext4_trim_fs", "xfs_ioc_trim", "btrfs_trim_fs"]
         what "telling the device that blocks are unused, or that they are to read as zeroes"
         by "fstrim, the mount option discard, mkfs, hole punching"

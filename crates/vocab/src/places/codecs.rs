@@ -147,7 +147,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "many threads that share keys, contexts and certificate stores"
         set ["openssl: version", "program: number of threads"]
         next "see the caller; OpenSSL 3.0 shares more than 1.1 and 3.2 and later";
-    ["RAND_bytes*", "ossl_rand_*", "ossl_drbg_*", "drbg_*", "rand_*", "ossl_prov_*_rand"] in CRYPTO
+    ["RAND_bytes*", "ossl_rand_*", "ossl_drbg_*", "drbg_*", "rand_*"] in CRYPTO
         what "OpenSSL: random numbers"
         by "keys, nonces, and programs that draw them one by one"
         set ["openssl: RAND_DRBG reseed_interval", "program: batching"]

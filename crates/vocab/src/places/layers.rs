@@ -66,6 +66,11 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "that program's reads and writes of /dev/fuse"
         set ["fuse: max_pages", "fuse: splice_read"]
         next "compare bytes per request; passthrough or a kernel file system saves the copies";
+    ["match_exception", "match_exception_partial", "devcgroup_legacy_check_permission", "devcgroup_check_permission"]
+        what "comparing a device with the rules of the control group, one by one"
+        by "opening device files in a group of version 1 that has many rules in devices.allow or devices.deny"
+        set ["docker: --device", "docker: --device-cgroup-rule"]
+        next "count the lines of devices.list of the group: a container runtime that adds them again and again leaves thousands";
     ["link_path_walk", "path_lookupat", "path_openat", "walk_component", "lookup_fast", "__d_lookup_rcu", "__d_lookup"]
         what "walking a path, component by component, through cached names"
         by "open, stat, access and other calls that take a path"

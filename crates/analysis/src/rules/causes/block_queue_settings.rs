@@ -1,6 +1,6 @@
 //! `block.queue_settings`: A setting of the block queue holds requests back.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Spent};
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, Sign, rises_to};
 
@@ -19,6 +19,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "handing requests to the device and waiting for them",
     signs: &[],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "block.<dev>.nr_requests", worse: Worse::LowerWith(&QUEUE_IS_FULL) },
         Lever { pattern: "block.<dev>.scheduler", worse: Worse::Any },

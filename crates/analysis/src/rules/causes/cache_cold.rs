@@ -1,9 +1,10 @@
 //! `cache.cold`: Files are read from the device that were in the page cache on the other side.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Way, rises};
+use pagelab_vocab::syscalls::Purpose;
 
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
@@ -11,6 +12,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "reading files from the device",
     signs: &[rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.2)],
     part: Part::All,
+    spent: Spent::InIfTold(Way::NotAskingFor(Purpose::Writing)),
     levers: &[Lever { pattern: "sysctl.vm.drop_caches", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,
     refuters: &[

@@ -1,6 +1,6 @@
 //! `cache.refaults`: The working set of files is larger than the cache.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -14,6 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("bytes read from the device", "bytes", Quantity::Events(&["disk.read_bytes"]), 1.1),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "sysctl.vm.swappiness", worse: Worse::Any },
         Lever { pattern: "mm.lru_gen.enabled", worse: Worse::Any },

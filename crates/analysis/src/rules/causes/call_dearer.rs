@@ -1,6 +1,6 @@
 //! `call.dearer`: Entering the kernel costs more.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, Sign, rises};
@@ -24,6 +24,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.05,
     )],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "task.seccomp_filters", worse: Worse::Higher },
         Lever { pattern: "task.seccomp", worse: Worse::To(&["filter", "strict"]) },

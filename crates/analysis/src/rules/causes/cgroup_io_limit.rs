@@ -1,6 +1,6 @@
 //! `cgroup.io_limit`: The control group's share of the device is limited.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Spent};
 use crate::rules::lever::{Lever, Worse};
 
 /// The rule.
@@ -9,6 +9,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "waiting for the device",
     signs: &[],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "cgroup.io.max", worse: Worse::LowerLimits },
         // A group without a latency of its own is held back for those that have one.

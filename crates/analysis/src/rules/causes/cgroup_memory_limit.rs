@@ -1,6 +1,6 @@
 //! `cgroup.memory_limit`: The control group's memory limit is reached.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -16,6 +16,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.2,
     )],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "cgroup.memory.max", worse: Worse::Lower },
         Lever { pattern: "cgroup.memory.high", worse: Worse::Lower },

@@ -1,6 +1,6 @@
 //! `cpu.frequency`: CPUs run at a lower frequency.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Spent};
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, keeps, rises};
 
@@ -10,6 +10,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "on CPUs",
     signs: &[rises("time on CPUs", "ns", Quantity::Time(&["run."]), 1.05)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "cpu.governor", worse: Worse::From(&["performance"]) },
         Lever { pattern: "cpu.boost", worse: Worse::Lower },

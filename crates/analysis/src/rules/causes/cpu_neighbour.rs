@@ -1,6 +1,6 @@
 //! `cpu.neighbour`: Other programs, or other guests, have the CPUs.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, rises, rises_to};
@@ -28,6 +28,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.05,
     )],
     part: Part::DearerBy(Quantity::Time(&["run."])),
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "task.nice", worse: Worse::Higher },
         Lever { pattern: "task.policy", worse: Worse::Any },

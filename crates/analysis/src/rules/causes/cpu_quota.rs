@@ -1,6 +1,6 @@
 //! `cpu.quota`: The control group has used up its CPU quota.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -16,6 +16,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.05,
     )],
     part: Part::DearerBy(Quantity::Time(&["run."])),
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "cgroup.cpu.max", worse: Worse::Lower },
         Lever { pattern: "cgroup.cpu.max.burst", worse: Worse::Lower },

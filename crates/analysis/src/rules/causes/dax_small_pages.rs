@@ -1,6 +1,6 @@
 //! `dax.small_pages`: Faults on DAX files fall back to base pages.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::evidence::DAX_PAGE;
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
@@ -12,6 +12,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "in faults on DAX files",
     signs: &[rises("faults that mapped one base page of a DAX file", "", Quantity::Faults(DAX_PAGE), 1.2)],
     part: Part::MoreOf(Quantity::Faults(DAX_PAGE)),
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "mount.<mountpoint>.options", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,
     refuters: &[],

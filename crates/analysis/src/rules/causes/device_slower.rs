@@ -1,6 +1,6 @@
 //! `device.slower`: The device takes longer for the same requests.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::quantity::{DEVICE_REQUEST_BYTES, DEVICE_REQUESTS, Quantity, rises};
 
@@ -15,6 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.15,
     )],
     part: Part::DearerBy(DEVICE_REQUESTS),
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[Refuter {

@@ -1,6 +1,6 @@
 //! `faultaround.reduced`: A fault on a mapped file maps fewer pages around it.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::evidence::OF_FILE;
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
@@ -12,6 +12,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "in faults on mapped files",
     signs: &[rises("faults that found no page of a mapped file", "", Quantity::Faults(OF_FILE), 1.15)],
     part: Part::MoreOf(Quantity::Faults(OF_FILE)),
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "mm.fault_around_bytes", worse: Worse::Lower }],
     needs_lever: NeedsLever::Always,
     refuters: &[],

@@ -1,6 +1,6 @@
 //! `file.fragmented`: A file lies on its device in more pieces.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{DEVICE_REQUEST_BYTES, falls};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "in reads and writes of the device",
     signs: &[falls("bytes of a request", "bytes", DEVICE_REQUEST_BYTES, 0.9)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "file.<path>.extents", worse: Worse::ManyMore }],
     needs_lever: NeedsLever::Always,
     refuters: &[],

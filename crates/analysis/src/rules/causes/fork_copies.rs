@@ -1,6 +1,6 @@
 //! `fork.copies`: Pages shared after a fork are copied when they are written.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::evidence::ON_PRESENT_PAGE;
 use crate::rules::finding::Reach;
 use crate::rules::more_work::{PROGRAMS, READS, THREADS, WRITES};
@@ -18,6 +18,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("processes that were forked", "", Quantity::Forks, 1.1).or(&FORKS_ARE_DEARER),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, THREADS, PROGRAMS]),
     refuters: &[],

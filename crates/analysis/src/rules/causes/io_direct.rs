@@ -1,6 +1,6 @@
 //! `io.direct`: Direct I/O takes the place of the page cache.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::quantity::{Quantity, falls, rises};
 
@@ -18,6 +18,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         ),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[],

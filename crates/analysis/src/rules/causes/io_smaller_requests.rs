@@ -1,6 +1,6 @@
 //! `io.smaller_requests`: The same bytes take more calls.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::more_work::PROCESSES;
 use crate::rules::quantity::{
@@ -30,6 +30,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         .or(&SMALLER_SUBMITTED),
     ],
     part: Part::MoreOf(CALLS),
+    spent: Spent::Anyhow,
     levers: &[],
     // Each process that is started reads its program and its libraries, in pieces of all sizes.
     needs_lever: NeedsLever::UnlessMoreWork(&[PROCESSES]),

@@ -1,6 +1,6 @@
 //! `ksm.separated`: Pages that KSM merged are copied when they are written.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "copying pages that were merged",
     signs: &[rises("merged pages copied", "", Quantity::Events(&["vmstat.cow_ksm"]), 1.2)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "mm.ksm.run", worse: Worse::To(&["1"]) },
         Lever { pattern: "mm.ksm.<name>", worse: Worse::Any },

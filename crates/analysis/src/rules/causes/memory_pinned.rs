@@ -1,6 +1,6 @@
 //! `memory.pinned`: Memory is locked or populated.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "faulting in and locking memory",
     signs: &[rises("pages locked", "", Quantity::Events(&["vmstat.unevictable_pgs_mlocked"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.unevictable_pgs_mlocked"])),
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "rlimit.memlock", worse: Worse::Any }],
     needs_lever: NeedsLever::Never,
     refuters: &[],

@@ -1,6 +1,6 @@
 //! `mmap_lock.contended`: Threads wait for the lock of their address space.
 
-use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "waiting for the lock of the address space",
     signs: &[rises("time waiting for the lock of the address space", "ns", Quantity::Time(&["off.mmap_lock"]), 1.05)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "kconfig.PER_VMA_LOCK", worse: Worse::From(&["y"]) }],
     needs_lever: NeedsLever::Never,
     refuters: &[],

@@ -18,6 +18,7 @@ mod fork_copies;
 mod hugetlb_pool_exhausted;
 mod io_direct;
 mod io_smaller_requests;
+mod journal_full;
 mod ksm_separated;
 mod map_churn;
 mod map_misaligned;
@@ -41,6 +42,7 @@ mod thp_disabled;
 mod thp_fragmented;
 mod thp_split;
 mod tlb_shootdowns;
+mod write_partial;
 mod writeback_in_the_way;
 mod writeback_throttled;
 mod zswap_traffic;
@@ -97,6 +99,8 @@ static DECLARED: &[&ComponentRule] = &[
     &io_smaller_requests::RULE,
     &reads_more::RULE,
     &io_direct::RULE,
+    &write_partial::RULE,
+    &journal_full::RULE,
     &sync_more::RULE,
     &sync_dearer::RULE,
     &writeback_throttled::RULE,

@@ -1,6 +1,6 @@
 //! `mount.changed`: A mount option makes changes wait for the medium.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Spent};
 use crate::rules::lever::{Lever, Worse};
 
 /// The rule.
@@ -9,6 +9,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "in changes of files, and waiting for them",
     signs: &[],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever {
             pattern: "mount.<mountpoint>.options",

@@ -1,6 +1,6 @@
 //! `numa.remote`: Memory lies on another node than the tasks that use it.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -16,6 +16,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.2,
     )],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "cgroup.cpuset.mems", worse: Worse::Any },
         Lever { pattern: "task.mems_allowed", worse: Worse::Any },

@@ -1,6 +1,6 @@
 //! `program.changed`: Another build of the program, or of one of its libraries, does more work of its own.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::OWN_CODE;
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "in code of its own",
     signs: &[OWN_CODE],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "program.build_id", worse: Worse::AnotherBuild },
         Lever { pattern: "program.<path>.build_id", worse: Worse::AnotherBuild },

@@ -1,6 +1,6 @@
 //! `program.starts`: More programs are started.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::quantity::{Quantity, rises};
 
@@ -15,6 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     // All faults of the program are in these components: a wrapper that starts one program more takes no part of them.
     part: Part::MoreOf(Quantity::Execs),
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[],

@@ -1,6 +1,6 @@
 //! `readahead.lost`: Reads reach the device in smaller pieces although the limit is the same.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::quantity::{MORE_DIRECT, Quantity, falls, rises};
 
@@ -13,6 +13,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("reads of the device", "", Quantity::Events(&["disk.reads"]), 1.15),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::Never,
     refuters: &[Refuter { sign: MORE_DIRECT, means: "what goes past the page cache is never read ahead" }],

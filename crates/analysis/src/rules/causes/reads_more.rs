@@ -1,6 +1,6 @@
 //! `reads.more`: The program reads more from files that are in the page cache.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, THREADS, WRITES};
 use crate::rules::quantity::{Quantity, rises};
@@ -14,6 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("time in copies from the page cache", "ns", Quantity::Time(&["run.file.read"]), 1.2),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[],
     needs_lever: NeedsLever::UnlessMoreWork(&[WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],

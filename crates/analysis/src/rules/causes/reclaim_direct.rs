@@ -1,6 +1,6 @@
 //! `reclaim.direct`: Tasks free memory themselves because the host has too little.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -22,6 +22,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         1.2,
     )],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "sysctl.vm.min_free_kbytes", worse: Worse::Any },
         Lever { pattern: "sysctl.vm.watermark_scale_factor", worse: Worse::Any },

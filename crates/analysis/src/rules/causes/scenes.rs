@@ -6,7 +6,7 @@ use pagelab_views::run::{MetricKey, RunMetric};
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
 use crate::rules::evidence::{
-    Account, Contrast, Events, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence,
+    Account, Contrast, Events, Evidence, PlaceTime, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence,
 };
 use crate::rules::finding::SideName;
 
@@ -22,11 +22,17 @@ pub(super) struct Side {
     pub(super) metrics: BTreeMap<MetricKey, f64>,
     pub(super) calls: BTreeMap<String, f64>,
     pub(super) faults: BTreeMap<String, f64>,
+    pub(super) given_back_bytes: f64,
     pub(super) forks: f64,
     pub(super) threads: f64,
     pub(super) execs: f64,
     pub(super) cpu_speed: f64,
     pub(super) settings: BTreeMap<String, String>,
+    /// The way into the kernel in which all time is spent, and the function that puts tasks to sleep.
+    pub(super) entry: Option<String>,
+    pub(super) function: Option<String>,
+    /// No stacks were recorded: nothing is known of that.
+    pub(super) has_no_stacks: bool,
 }
 
 pub(super) fn key(name: &str) -> MetricKey {
@@ -62,15 +68,24 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
     };
     let components: BTreeMap<String, f64> =
         side.components.iter().map(|(name, ns)| (name.clone(), ns * noise.factor())).collect();
+    let place = |(component, ns): (&String, &f64)| PlaceTime {
+        component: component.clone(),
+        entry: side.entry.clone().or_else(|| Some("fsync".to_owned())),
+        function: side.function.clone().or_else(|| Some("schedule_timeout".to_owned())),
+        ns: *ns,
+    };
+    let places = components.iter().map(place).collect();
+    let account = Account::of_components(components.clone());
     RunEvidence {
         window_ns: components.values().sum::<f64>() + FAST_NS - OWN_NS - 6e8,
         whole_life: true,
         operations: Some(1.0),
         metrics: side.metrics.iter().map(|(key, value)| (key.clone(), metric(value * noise.factor()))).collect(),
-        account: Some(Account::of_components(components)),
+        account: Some(if side.has_no_stacks { account } else { account.placed(places) }),
         cpu_speed: Some(side.cpu_speed),
         events_by_kind: Events {
             calls: Some(side.calls.clone()),
+            given_back_bytes: Some(side.given_back_bytes),
             faults: Some(side.faults.clone()),
             forks: Some(side.forks),
             threads: Some(side.threads),

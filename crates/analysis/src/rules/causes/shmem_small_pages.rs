@@ -1,6 +1,6 @@
 //! `shmem.small_pages`: Shared memory and tmpfs lose their huge pages.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, falls, rises};
@@ -19,6 +19,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         ),
     ],
     part: Part::AllOfHugePages,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "thp.shmem_enabled", worse: Worse::From(&["always", "within_size", "advise", "force"]) },
         Lever {

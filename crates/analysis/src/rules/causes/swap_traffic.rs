@@ -1,6 +1,6 @@
 //! `swap.traffic`: Pages are fetched from swap.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "fetching pages from swap, and writing them there",
     signs: &[rises("pages fetched from swap", "", Quantity::Events(&["vmstat.pswpin"]), 1.2)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "sysctl.vm.swappiness", worse: Worse::Higher },
         Lever { pattern: "cgroup.memory.swappiness", worse: Worse::Higher },

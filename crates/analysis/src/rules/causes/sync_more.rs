@@ -1,10 +1,11 @@
 //! `sync.more`: Data are made safe more often.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, READS, THREADS, WRITES};
-use crate::rules::quantity::{Quantity, Sign, rises};
+use crate::rules::quantity::{Quantity, Sign, Way, rises};
+use pagelab_vocab::syscalls::Purpose;
 
 const FLUSHES: Quantity = Quantity::Events(&["disk.flushes"]);
 
@@ -20,10 +21,11 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "waiting until data are safe",
     signs: &[rises("flushes of the device", "", FLUSHES, 1.15).or(&MORE_WRITTEN)],
     part: Part::MoreOf(FLUSHES),
+    spent: Spent::InIfTold(Way::AskingFor(Purpose::Safety)),
     levers: &[Lever { pattern: "sysctl.vm.dirty_expire_centisecs", worse: Worse::Lower }],
     needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
     refuters: &[],
-    yields_to: &["mount.changed", "io.direct"],
+    yields_to: &["mount.changed", "io.direct", "journal.full"],
     remedies: &[
         Remedy {
             reach: Reach::File,

@@ -3,15 +3,16 @@
 
 use pagelab_vocab::budget::COMPONENTS;
 use pagelab_vocab::causes::cause;
+use pagelab_vocab::syscalls::Purpose;
 
 use super::scenes::{FAST_NS, Noise, OWN_NS, Side, evidence, key, side_evidence};
 use super::{DECLARED, RULES};
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Spent};
 use crate::rules::consider;
 use crate::rules::evidence::{Evidence, is_of};
 use crate::rules::finding::{Confidence, Diagnosis, SideName};
 use crate::rules::lever::Worse;
-use crate::rules::quantity::{Change, DEVICE_BYTES, Quantity, Sign};
+use crate::rules::quantity::{Change, DEVICE_BYTES, Quantity, Sign, Way};
 
 /// What a scene is made with.
 #[derive(Debug, Clone, Copy)]
@@ -65,12 +66,13 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         Quantity::Faults(kind) => {
             side.faults.insert(kind.to_owned(), amount);
         }
+        Quantity::GivenBack => side.given_back_bytes = amount,
         Quantity::Forks => side.forks = amount,
         Quantity::Threads => side.threads = amount,
         Quantity::Execs => side.execs = amount,
         Quantity::CpuSpeed => side.cpu_speed = amount,
         // What the scene makes of the times themselves.
-        Quantity::TimeRatio(..) => {}
+        Quantity::TimeRatio(..) | Quantity::TimeIn(..) => {}
         Quantity::Time(names) => {
             let component = COMPONENTS.iter().find(|component| is_of(component.name, names)).expect("a component");
             side.components.insert(component.name.to_owned(), amount);
@@ -137,6 +139,13 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         let scale = if matches!(sign.quantity, Quantity::Time(_)) { 1e5 } else { 1.0 };
         put(&mut fast, sign.quantity, on_fast * scale);
         put(&mut slow, sign.quantity, on_slow * scale);
+    }
+    for side in [&mut fast, &mut slow] {
+        match rule.spent {
+            Spent::In(Way::AskingFor(Purpose::Writing)) => side.entry = Some("write".to_owned()),
+            Spent::In(Way::Through(functions)) => side.function = Some(functions[0].to_owned()),
+            Spent::Anyhow | Spent::InIfTold(_) | Spent::In(_) => {}
+        }
     }
     if script.settings {
         for side in [&mut fast, &mut slow] {
@@ -215,6 +224,24 @@ fn without_settings_a_cause_is_correlated() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_library_of_another_folder_is_another_build() {
+    let rule = rules().find(|rule| rule.cause == "program.changed").expect("declared");
+    let named = |on_fast: [&str; 2], on_slow: [&str; 2]| {
+        let (mut fast, mut slow) = sides(rule, Script { lever: false, ..HOLDS });
+        fast.settings.insert(format!("program.{}.build_id", on_fast[0]), on_fast[1].to_owned());
+        slow.settings.insert(format!("program.{}.build_id", on_slow[0]), on_slow[1].to_owned());
+        let found = consider(&evidence(&fast, &slow));
+        let first = found.findings.first().filter(|first| first.cause == rule.cause);
+        first.map(|first| (first.confidence, first.setting.clone().map(|setting| setting.key)))
+    };
+    let key = Some("program./old/libscore.so.build_id".to_owned());
+    let found = named(["/new/libscore.so", "ab12"], ["/old/libscore.so", "cd34"]);
+    assert_eq!(found, Some((Confidence::Mechanism, key)));
+    assert_eq!(named(["/new/libscore.so", "ab12"], ["/old/libscore.so", "ab12"]), None, "a copy");
+    assert_eq!(named(["/new/libscore.so", "ab12"], ["/old/libother.so", "cd34"]), None, "something else");
 }
 
 /// The loss lies elsewhere, or nothing but time of the components moved.

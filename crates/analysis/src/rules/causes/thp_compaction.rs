@@ -1,6 +1,6 @@
 //! `thp.compaction`: Faults move pages together before they get a huge one.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "moving pages together",
     signs: &[rises("stalls in compaction", "", Quantity::Events(&["vmstat.compact_stall"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.compact_stall"])),
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "thp.defrag", worse: Worse::To(&["always"]) },
         Lever { pattern: "sysctl.vm.compaction_proactiveness", worse: Worse::Lower },

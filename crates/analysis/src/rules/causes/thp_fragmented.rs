@@ -1,6 +1,6 @@
 //! `thp.fragmented`: Huge pages are allowed, and there is no memory in one piece for them.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, falls, rises};
@@ -14,6 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         falls("huge pages put into place", "", Quantity::Events(&["vmstat.thp_fault_alloc"]), 0.9),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "sysctl.vm.compaction_proactiveness", worse: Worse::Lower },
         Lever { pattern: "thp.defrag", worse: Worse::From(&["always", "defer", "defer+madvise"]) },

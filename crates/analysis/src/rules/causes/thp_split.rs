@@ -1,6 +1,6 @@
 //! `thp.split`: Huge pages are split, and not made again.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "splitting huge pages, and in faults on what is left of them",
     signs: &[rises("huge pages split", "", Quantity::Events(&["vmstat.thp_split_pmd", "vmstat.thp_split_page"]), 1.2)],
     part: Part::MoreOf(Quantity::Events(&["vmstat.thp_split_pmd", "vmstat.thp_split_page"])),
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "thp.shrink_underused", worse: Worse::Any },
         Lever { pattern: "thp.khugepaged.<name>", worse: Worse::Any },

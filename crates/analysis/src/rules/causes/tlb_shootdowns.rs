@@ -1,6 +1,6 @@
 //! `tlb.shootdowns`: Other CPUs are interrupted to drop mappings.
 
-use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, KEEP_FREED, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -14,6 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("time in telling other CPUs", "ns", Quantity::Time(&["run.space.flush"]), 1.05),
     ],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[Lever { pattern: "sysctl.kernel.numa_balancing", worse: Worse::Higher }],
     needs_lever: NeedsLever::Never,
     refuters: &[],

@@ -1,6 +1,6 @@
 //! `writeback.in_the_way`: Reads wait behind write-back.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -14,6 +14,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         rises("bytes written to the device", "bytes", Quantity::Events(&["disk.write_bytes"]), 1.15),
     ],
     part: Part::DearerBy(Quantity::Events(&["disk.reads"])),
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "block.<dev>.wbt_lat_usec", worse: Worse::Any },
         Lever { pattern: "block.<dev>.scheduler", worse: Worse::Any },

@@ -1,6 +1,6 @@
 //! `writeback.throttled`: Writers are held back because too many pages are dirty.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "waiting for dirty pages to be written",
     signs: &[rises("time held back for dirty pages", "ns", Quantity::Time(&["off.dirty_throttling"]), 1.05)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         // Writers are held back from half of both limits on (mm/page-writeback.c, dirty_freerun_ceiling); the one of 0 is not in force.
         Lever { pattern: "sysctl.vm.dirty_bytes", worse: Worse::LowerOrFromOff },

@@ -1,6 +1,6 @@
 //! `zswap.traffic`: Pages are compressed and decompressed.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::quantity::{Quantity, rises};
@@ -11,6 +11,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     doing: "compressing and decompressing pages",
     signs: &[rises("pages decompressed", "", Quantity::Events(&["vmstat.zswpin"]), 1.2)],
     part: Part::All,
+    spent: Spent::Anyhow,
     levers: &[
         Lever { pattern: "mm.zswap.enabled", worse: Worse::To(&["Y", "1"]) },
         Lever { pattern: "mm.zswap.<name>", worse: Worse::Any },

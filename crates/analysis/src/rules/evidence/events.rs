@@ -21,6 +21,8 @@ pub(crate) const DAX_PAGE: &str = "dax_page";
 pub struct Events {
     /// Mapping calls in the measured time by operation (`mmap`, `munmap`, `madvise`): `None` if mappings were not recorded.
     pub calls: Option<BTreeMap<String, f64>>,
+    /// Bytes that munmap gave back in the measured time; `None` if mappings were not recorded.
+    pub given_back_bytes: Option<f64>,
     /// Faults of the whole recording by kind: `None` if they were not recorded.
     pub faults: Option<BTreeMap<String, f64>>,
     /// Processes that recorded tasks forked in the measured time; `None` if lives of tasks were not recorded.
@@ -57,13 +59,16 @@ fn lives(recording: &Recording, window: Range<i64>) -> Result<Option<Lives>> {
 /// Counts the events of a recording; calls within `window` only.
 pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&MappingProfile>) -> Result<Events> {
     let mut calls: BTreeMap<String, f64> = BTreeMap::new();
-    let mut is_recorded = false;
+    let (mut is_recorded, mut given_back_bytes) = (false, 0.0);
     let own = window.clone();
     recording.for_each::<MappingsRow>(|row| {
         is_recorded = true;
         let is_done = row.ret.is_some_and(|ret| !(-4095..0).contains(&ret));
         if row.kind == "call" && is_done && own.contains(&row.ts) {
             *calls.entry(row.op.to_owned()).or_default() += 1.0;
+            if row.op == "munmap" {
+                given_back_bytes += row.len.unwrap_or(0) as f64;
+            }
         }
     })?;
     let mut dax_pages = 0.0;
@@ -82,6 +87,7 @@ pub(super) fn load(recording: &Recording, window: Range<i64>, profile: Option<&M
     let lives = lives(recording, window)?;
     Ok(Events {
         calls: is_recorded.then_some(calls),
+        given_back_bytes: is_recorded.then_some(given_back_bytes),
         faults,
         forks: lives.map(|lives| lives.processes),
         threads: lives.map(|lives| lives.threads),

@@ -13,8 +13,8 @@ mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use account::Account;
 pub(crate) use account::is_of;
+pub use account::{Account, PlaceTime};
 pub(super) use collect::differing;
 pub use collect::{of_comparison, of_run, of_side};
 pub use events::Events;

@@ -3,11 +3,12 @@
 use pagelab_vocab::budget::COMPONENTS;
 use pagelab_vocab::causes::{CauseDef, cause};
 use pagelab_vocab::metrics::declared;
+use pagelab_vocab::syscalls::Purpose;
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Spent};
 use crate::rules::evidence::is_of;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Change, Quantity, Sign};
+use crate::rules::quantity::{Change, Quantity, Sign, Way};
 
 /// A rule that differs in one fact from the one that is there.
 #[derive(Debug)]
@@ -52,6 +53,7 @@ pub(super) fn changes(rule: &ComponentRule) -> Vec<Changed> {
     all.extend(of_levers(rule).into_iter().map(of_rule));
     all.extend(of_need(rule).into_iter().map(of_rule));
     all.extend(of_part(rule).into_iter().map(of_rule));
+    all.extend(of_spent(rule.spent).into_iter().map(|(what, spent)| of_rule((what, ComponentRule { spent, ..*rule }))));
     let yields = without_each(rule.yields_to).map(|(at, yields_to)| {
         (format!("does not yield to {}", rule.yields_to[at]), ComponentRule { yields_to, ..*rule })
     });
@@ -173,6 +175,7 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             let all = lists(kinds, |_| "mprotect");
             all.into_iter().map(|(what, kinds)| (what, Quantity::Calls(kinds))).collect()
         }
+        Quantity::GivenBack => vec![("counts calls".to_owned(), Quantity::Calls(&["munmap"]))],
         Quantity::Faults(kind) => ["on_present_page", "of_file", "dax_page"]
             .into_iter()
             .filter(|other| *other != kind)
@@ -191,6 +194,8 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
+        // No sign has it: of_way changes the rule's.
+        Quantity::TimeIn(..) => Vec::new(),
         Quantity::CpuSpeed => vec![("counts threads".to_owned(), Quantity::Threads)],
     }
 }
@@ -214,6 +219,43 @@ fn next_metric(name: &'static str) -> &'static str {
 fn next_component(name: &'static str) -> &'static str {
     let at = COMPONENTS.iter().rposition(|component| is_of(component.name, &[name]));
     at.and_then(|at| COMPONENTS.get(at + 1)).map_or("run.user", |next| next.name)
+}
+
+fn of_spent(spent: Spent) -> Vec<(String, Spent)> {
+    let named = |what: &str, spent: Spent| (format!("time {what}"), spent);
+    match spent {
+        Spent::Anyhow => Vec::new(),
+        Spent::In(way) => {
+            let mut all: Vec<_> =
+                of_way(way).into_iter().map(|(what, way)| (format!("time {what}"), Spent::In(way))).collect();
+            all.extend([named("in any way", Spent::Anyhow), named("without stacks, too", Spent::InIfTold(way))]);
+            all
+        }
+        Spent::InIfTold(way) => {
+            let mut all: Vec<_> =
+                of_way(way).into_iter().map(|(what, way)| (format!("time {what}"), Spent::InIfTold(way))).collect();
+            all.extend([named("in any way", Spent::Anyhow), named("with stacks only", Spent::In(way))]);
+            all
+        }
+    }
+}
+
+fn of_way(way: Way) -> Vec<(String, Way)> {
+    let other = |purpose: Purpose| if purpose == Purpose::Safety { Purpose::Writing } else { Purpose::Safety };
+    let named = |what: &str, way: Way| (what.to_owned(), way);
+    match way {
+        Way::AskingFor(purpose) => vec![
+            named("in other calls", Way::NotAskingFor(purpose)),
+            named("in calls of another purpose", Way::AskingFor(other(purpose))),
+        ],
+        Way::NotAskingFor(purpose) => vec![
+            named("in these calls", Way::AskingFor(purpose)),
+            named("in calls without another purpose", Way::NotAskingFor(other(purpose))),
+        ],
+        Way::Through(functions) => without_each(functions)
+            .map(|(at, rest)| (format!("not in {}", functions[at]), Way::Through(rest)))
+            .collect(),
+    }
 }
 
 fn of_levers(rule: &ComponentRule) -> Vec<(String, ComponentRule)> {

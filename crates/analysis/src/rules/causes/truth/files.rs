@@ -55,6 +55,7 @@ pub(super) const ROWS: &[Truth] = &[
             ("the program writes", &[("disk.read_bytes", 4e6, 4e6), ("disk.write_bytes", 4e6, 4e8)]),
             ("as much, in more requests", &[("disk.read_bytes", 4e8, 4e8), ("disk.reads", 1e3, 1e5)]),
             ("others read, from another disk", &[("disk.read_bytes", 4e6, 4e6), ("disk.read_bytes[vdb]", 4e6, 4e8)]),
+            ("what is read is around what is written", &[("in:pwrite64", 1.0, 1.0)]),
         ],
         edges: &[
             above("disk.read_bytes", 1.2),
@@ -437,6 +438,70 @@ pub(super) const ROWS: &[Truth] = &[
         better: &[],
     },
     Truth {
+        cause: "write.partial",
+        time: &[
+            "off.read",
+            "run.file.write",
+            "run.file.fetch",
+            "run.block.request",
+            "off.block_queue",
+            "run.interrupt",
+            "run.task.switch",
+        ],
+        elsewhere: &["run.user", "off.direct_io", "off.write_back"],
+        moves: &[("disk.read_bytes", 4e6, 4e8), ("in:pwrite64", 1.0, 1.0)],
+        also: &[("another call that writes", &[("in:writev", 1.0, 1.0)])],
+        not: &[
+            ("calls read", &[("in:pread64", 1.0, 1.0)]),
+            ("calls make data safe", &[("in:fsync", 1.0, 1.0)]),
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+            ("whole pages are written", &[("disk.read_bytes", 4e6, 4e6), ("disk.write_bytes", 4e6, 4e8)]),
+            ("others read, from another disk", &[("disk.read_bytes", 4e6, 4e6), ("disk.read_bytes[vdb]", 4e6, 4e8)]),
+        ],
+        edges: &[above("disk.read_bytes", 1.2)],
+        levers: &[],
+        without_lever: Without::Cause,
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &["cgroup.io_limit"],
+    },
+    Truth {
+        cause: "journal.full",
+        time: &[
+            "off.journal",
+            "off.flush",
+            "off.write_back",
+            "off.read",
+            "off.block_queue",
+            "run.file.journal",
+            "run.block.request",
+        ],
+        elsewhere: &["run.user", "off.direct_io", "off.dirty_throttling"],
+        moves: &[("through:jbd2_log_wait_commit < jbd2_log_do_checkpoint", 1.0, 1.0), ("in:utimensat", 1.0, 1.0)],
+        also: &[
+            ("it waits for the room itself", &[("through:io_schedule < __jbd2_log_wait_for_space", 1.0, 1.0)]),
+            (
+                "it writes where the journal begins",
+                &[("through:jbd2_write_superblock < jbd2_journal_update_sb_log_tail", 1.0, 1.0)],
+            ),
+            ("XFS", &[("through:xlog_grant_head_wait < xfs_log_reserve", 1.0, 1.0)]),
+        ],
+        not: &[
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+            ("a commit is waited for", &[("through:jbd2_log_wait_commit < jbd2_complete_transaction", 1.0, 1.0)]),
+            (
+                "a block of the running commit is",
+                &[("through:wait_transaction_locked < add_transaction_credits", 1.0, 1.0)],
+            ),
+        ],
+        edges: &[],
+        levers: &[],
+        without_lever: Without::Cause,
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &["cgroup.io_limit"],
+    },
+    Truth {
         cause: "sync.more",
         time: &[
             "off.flush",
@@ -454,6 +519,7 @@ pub(super) const ROWS: &[Truth] = &[
             &[("disk.flushes", 0.0, 0.0), ("disk.writes", 10.0, 400.0), ("time:off.write_back", 1e6, 3e6)],
         )],
         not: &[
+            ("calls wait that ask for something else", &[("in:openat", 1.0, 1.0)]),
             ("blocks are discarded", &[("disk.flushes", 10.0, 10.0), ("disk.discards", 10.0, 400.0)]),
             ("flushes take longer", &[("disk.flushes", 10.0, 10.0), ("disk.flush_ns", 1e6, 4e8)]),
             (
@@ -483,7 +549,7 @@ pub(super) const ROWS: &[Truth] = &[
         without_lever: Without::MoreWork(super::WORK),
         claims: Claims::More("disk.flushes"),
         dearest_ns: Some(1e9),
-        better: &["mount.changed", "io.direct"],
+        better: &["mount.changed", "io.direct", "journal.full"],
     },
     Truth {
         cause: "sync.dearer",
@@ -500,6 +566,7 @@ pub(super) const ROWS: &[Truth] = &[
         moves: &[("disk.flushes", 100.0, 100.0), ("disk.flush_ns", 1e7, 2e8)],
         also: &[("fewer of them", &[("disk.flushes", 100.0, 90.0)])],
         not: &[
+            ("calls wait that ask for something else", &[("in:openat", 1.0, 1.0)]),
             ("more of them", &[("disk.flushes", 100.0, 2000.0)]),
             (
                 "more of them, which wait for something else",
@@ -514,7 +581,7 @@ pub(super) const ROWS: &[Truth] = &[
             either("block.vda.fua", "0", "1"),
             either("block.vda.wbt_lat_usec", "0", "75000"),
         ],
-        without_lever: Without::Cause,
+        without_lever: Without::Hole,
         claims: Claims::Dearer("disk.flushes"),
         dearest_ns: None,
         better: &["mount.changed", "cgroup.io_limit", "block.queue_settings"],

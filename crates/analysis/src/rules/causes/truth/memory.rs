@@ -189,6 +189,7 @@ pub(super) const ROWS: &[Truth] = &[
             ("by brk", &[("calls:mmap", 100.0, 100.0), ("calls:brk", 1e3, 3e4)]),
             ("by mremap", &[("calls:mmap", 100.0, 100.0), ("calls:mremap", 1e3, 3e4)]),
             ("by madvise", &[("calls:mmap", 100.0, 100.0), ("calls:madvise", 1e3, 3e4)]),
+            ("of large blocks", &[("calls:mmap", 1e3, 1.05e3), ("given_back", 4e7, 8e8)]),
         ],
         not: &[
             ("the heap only grows", &[("faults.count", 1e3, 1e3)]),
@@ -203,6 +204,7 @@ pub(super) const ROWS: &[Truth] = &[
                 ("calls:mremap", 0.0, 0.0),
                 ("calls:madvise", 0.0, 0.0),
             ]),
+            above("given_back", 1.5).with(&[("calls:mmap", 100.0, 100.0)]),
             above("faults.count", 1.1),
         ],
         levers: &[

@@ -25,7 +25,8 @@ use questions::{Question, disagreement, disagreements, questions};
 
 /// Figures of a run by name: on the fast side, on the slow side.
 ///
-/// `time:COMPONENT` in ns, `calls:KIND`, `faults:KIND`, `forks`, `threads`, `execs`, `cpu.speed`; any other name is one of
+/// `in:CALL` says in which call all time is spent, `through:FUNCTION` in which function, whatever the figures; `fsync` and none unless said. `stacks:none`: no stacks were recorded.
+/// `time:COMPONENT` in ns, `calls:KIND`, `given_back` in bytes, `faults:KIND`, `forks`, `threads`, `execs`, `cpu.speed`; any other name is one of
 /// `docs/metrics.md`, that of a device being `vda`'s unless it names another. `own:COMPONENT` says in which component the loss is, in place
 /// of the first of the row. Later entries replace earlier ones.
 type Moves = &'static [(&'static str, f64, f64)];

@@ -23,6 +23,8 @@ const EDGE_NS: f64 = 1e9;
 const STEADY: f64 = 100.0;
 /// What many programs do more of beside what is asked about.
 const OTHER_EVENT: &str = "target.io.syscr";
+/// Causes that counters show, too: stacks only tell for whom was waited. Without them the chain has a hole.
+const TOLD_WITHOUT_STACKS: &[&str] = &["cache.cold", "sync.more", "sync.dearer"];
 /// So far from an edge the noise of the runs leaves no doubt.
 const NEAR: f64 = 0.03;
 
@@ -203,6 +205,7 @@ fn steady(side: &mut Side) {
         side.faults.insert(kind.to_owned(), STEADY);
     }
     (side.forks, side.threads, side.execs, side.cpu_speed) = (STEADY, STEADY, STEADY, STEADY);
+    side.given_back_bytes = STEADY;
     side.metrics.insert(key("disk.busy_ns"), 1e8);
     // Another disk of the host, with which the target has nothing to do.
     side.metrics.insert(key("disk.busy_ns[vdb]"), 1e6);
@@ -213,10 +216,14 @@ fn put(side: &mut Side, name: &str, value: f64) {
     match name.split_once(':') {
         Some(("time", component)) => drop(side.components.insert(component.to_owned(), value)),
         Some(("calls", kind)) => drop(side.calls.insert(kind.to_owned(), value)),
+        Some(("stacks", "none")) => side.has_no_stacks = true,
+        Some(("in", entry)) => side.entry = Some(entry.to_owned()),
+        Some(("through", function)) => side.function = Some(function.to_owned()),
         Some(("faults", kind)) => drop(side.faults.insert(kind.to_owned(), value)),
         Some(_) => panic!("{name}: no such figure"),
         None => match name {
             "forks" => side.forks = value,
+            "given_back" => side.given_back_bytes = value,
             "threads" => side.threads = value,
             "execs" => side.execs = value,
             "cpu.speed" => side.cpu_speed = value,
@@ -245,6 +252,10 @@ pub(super) fn questions(truth: &Truth) -> Vec<Question> {
         all.push(also.ask(*why, also.cause()));
     }
     all.extend(truth.not.iter().map(|(why, moves)| scenery.clone().over(moves).ask(*why, Answer::No)));
+    if TOLD_WITHOUT_STACKS.contains(&truth.cause) {
+        let there = scenery.clone().over(&[("stacks:none", 1.0, 1.0)]);
+        all.push(there.ask("no stacks were recorded", there.with_hole()));
+    }
     all.extend(truth.edges.iter().flat_map(|edge| of_edge(&scenery, edge)));
     all.extend(truth.levers.iter().flat_map(|lever| of_lever(&scenery, *lever)));
     all.extend(without_lever(&scenery));
