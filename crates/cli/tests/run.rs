@@ -140,7 +140,9 @@ fn ctrl_c_prints_the_whole_report() {
             let read = &job["read"];
             assert!(read["total_ios"].as_u64() > Some(1000), "{read}");
             assert_eq!(read["clat_ns"]["N"], read["total_ios"], "every operation is in the report");
-            assert!((500..10_000).contains(&read["runtime"].as_u64().expect("ms")), "{read}");
+            // Beside others a worker may begin late, and it was not at work for longer than pagelab ran.
+            let most = u64::try_from(begun.elapsed().as_millis()).expect("ms");
+            assert!((1..=most).contains(&read["runtime"].as_u64().expect("ms")), "{read}");
         }
         let manifest = std::fs::read_to_string(place.path().join("rec/manifest.json")).expect("a manifest");
         let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");

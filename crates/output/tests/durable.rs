@@ -1,5 +1,5 @@
 //! What is to survive a power cut is on the device before it has its name, and the name before the writer goes on: the order of the calls,
-//! seen by strace. crates/recording/tests/host_power.rs and loop_power_cuts cut the power.
+//! seen by strace. crates/recording/tests/power_cuts.rs and loop_power_cuts cut the power.
 
 use std::path::Path;
 use std::process::Command;

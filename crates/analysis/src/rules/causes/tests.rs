@@ -92,6 +92,15 @@ fn amounts(sign: &Sign, fast: f64, seen: bool) -> (f64, f64) {
     (fast, fast * factor)
 }
 
+/// Lets the time be spent in the way of a rule, where that is another one than most scenes have.
+fn spend(side: &mut Side, spent: Spent) {
+    match spent {
+        Spent::In(Way::AskingFor(Purpose::Writing)) => side.entry = Some("write".to_owned()),
+        Spent::In(Way::Through(functions)) => side.function = Some(functions[0].to_owned()),
+        Spent::Anyhow | Spent::InIfTold(_) | Spent::In(_) => {}
+    }
+}
+
 /// The fast and the slow side of a scene for `rule`.
 fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
     let (mut fast, mut slow) = (Side::default(), Side::default());
@@ -140,13 +149,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         put(&mut fast, sign.quantity, on_fast * scale);
         put(&mut slow, sign.quantity, on_slow * scale);
     }
-    for side in [&mut fast, &mut slow] {
-        match rule.spent {
-            Spent::In(Way::AskingFor(Purpose::Writing)) => side.entry = Some("write".to_owned()),
-            Spent::In(Way::Through(functions)) => side.function = Some(functions[0].to_owned()),
-            Spent::Anyhow | Spent::InIfTold(_) | Spent::In(_) => {}
-        }
-    }
+    [&mut fast, &mut slow].into_iter().for_each(|side| spend(side, rule.spent));
     if script.settings {
         for side in [&mut fast, &mut slow] {
             side.settings.insert("kernel.release".to_owned(), "6.18.0".to_owned());

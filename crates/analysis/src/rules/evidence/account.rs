@@ -36,8 +36,10 @@ pub struct PlaceTime {
     pub ns: f64,
 }
 
-/// Part of a component's time of which no place is known, from which on nothing is said of its places.
+/// Part of the time of components of which no place is known, from which on nothing is said of their places.
 const MOST_UNPLACED: f64 = 0.5;
+/// Unless it is no more than this part of all time: a side on which little was spent there has few samples to tell it by.
+const LITTLE: f64 = 0.02;
 
 impl Account {
     /// An account with these components, ns.
@@ -101,7 +103,9 @@ impl Account {
             known += place.ns;
             chosen += if is_chosen { place.ns } else { 0.0 };
         }
-        (known >= (1.0 - MOST_UNPLACED) * whole).then_some(chosen)
+        let unplaced = whole - known;
+        let all: f64 = self.components.values().sum();
+        (unplaced <= MOST_UNPLACED * whole || unplaced <= LITTLE * all).then_some(chosen)
     }
 
     /// Why a component is not known, if a part of the account is missing.
