@@ -101,6 +101,22 @@ fn spend(side: &mut Side, spent: Spent) {
     }
 }
 
+/// Values of a setting on the fast and on the slow side that are for the worse.
+fn values(worse: Worse) -> (&'static str, &'static str) {
+    match worse {
+        Worse::Lower | Worse::LowerWith(_) => ("1000", "10"),
+        Worse::LowerOrFromOff => ("0", "10"),
+        Worse::LowerLimits => ("8:0 rbps=1000", "8:0 rbps=10"),
+        Worse::HigherLimits => ("8:0 target=10", "8:0 target=1000"),
+        Worse::Higher => ("0", "1"),
+        Worse::To(words) => ("neither", words[0]),
+        Worse::From(words) => (words[0], "neither"),
+        Worse::Any => ("one", "other"),
+        Worse::AnotherBuild => ("ab12", "cd34"),
+        Worse::ManyMore => ("10", "1000"),
+    }
+}
+
 /// The fast and the slow side of a scene for `rule`.
 fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
     let (mut fast, mut slow) = (Side::default(), Side::default());
@@ -155,18 +171,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
             side.settings.insert("kernel.release".to_owned(), "6.18.0".to_owned());
         }
         if let (true, Some(lever)) = (script.lever, rule.levers.first()) {
-            let (good, bad) = match lever.worse {
-                Worse::Lower | Worse::LowerWith(_) => ("1000", "10"),
-                Worse::LowerOrFromOff => ("0", "10"),
-                Worse::LowerLimits => ("8:0 rbps=1000", "8:0 rbps=10"),
-                Worse::HigherLimits => ("8:0 target=10", "8:0 target=1000"),
-                Worse::Higher => ("0", "1"),
-                Worse::To(words) => ("neither", words[0]),
-                Worse::From(words) => (words[0], "neither"),
-                Worse::Any => ("one", "other"),
-                Worse::AnotherBuild => ("ab12", "cd34"),
-                Worse::ManyMore => ("10", "1000"),
-            };
+            let (good, bad) = values(lever.worse);
             let name = lever.pattern.replace("<dev>", "vda").replace("<mountpoint>", "/data").replace(['<', '>'], "x");
             fast.settings.insert(name.clone(), good.to_owned());
             slow.settings.insert(name, bad.to_owned());
