@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetComparison, ComponentChange};
+use super::mechanisms::MechanismChange;
 use super::moved::{Moved, sign_of};
 use super::places::{ComponentPlaces, PlaceChange};
 use super::{Comparison, Verdict};
@@ -106,8 +107,8 @@ impl UnknownPlace {
     /// The first place of a component that moved for sure and that the glossary knows. Of a wait the outermost function tells most.
     fn of(of: &ComponentPlaces, loss_ns: f64) -> Option<Self> {
         let known = |change: &PlaceChange| {
-            let functions = change.function.as_deref().unwrap_or_default().rsplit(" < ");
-            functions.filter_map(|function| places::place(function, change.module.as_deref())).next()
+            let mut functions = change.function.as_deref().unwrap_or_default().rsplit(" < ");
+            functions.find_map(|function| places::place(function, change.module.as_deref()))
         };
         let sure = || of.places.iter().filter(|change| change.is_sure);
         let largest = sure().map(|change| change.difference_ns.abs()).fold(0.0, f64::max);
@@ -226,10 +227,8 @@ fn bound(finding: &mut Finding, left: &mut BTreeMap<&str, Left>, untold: &[&str]
 /// A mechanism whose time may differ by chance alone is no more than correlated: the whole differs, but not for certain there. Tested
 /// is its sum, or, where that is too noisy, the components that are part of what differs for certain.
 fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) {
-    let Some(names) = cause(&finding.cause).map(|def| def.components) else { return };
-    let own = budget.mechanisms.iter().find(|one| one.causes.contains(&finding.cause));
-    let Some(q) = own.and_then(|own| own.q) else { return };
-    if finding.confidence == Confidence::Mechanism && !has_risen_for_sure(&finding.cause, names, budget, is_of_loss) {
+    let Some(q) = tested(&finding.cause, budget).and_then(|own| own.q) else { return };
+    if finding.confidence == Confidence::Mechanism && !has_risen_for_sure(&finding.cause, budget, is_of_loss) {
         finding.confidence = Confidence::Correlated;
         finding.not_looked_at.push(format!("whether its time differs by more than chance: q = {q:.2}"));
     }
@@ -242,10 +241,7 @@ fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_l
         let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
         let unknown = (1.0 - claimed).max(0.0);
         let share = first.effect.as_ref().map_or(1.0, |effect| effect.share);
-        let is_sure = || {
-            let names = cause(&first.cause).map_or(&[][..], |def| def.components);
-            has_risen_for_sure(&first.cause, names, budget, &is_of_loss)
-        };
+        let is_sure = || has_risen_for_sure(&first.cause, budget, &is_of_loss);
         let reason = match (&first.setting, first.confidence) {
             (None, Confidence::Correlated) if share * SLIGHT < unknown => format!(
                 "it explains {:.0} % of the lost time, and no cause claims {:.0} %",
@@ -264,15 +260,19 @@ fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_l
     }
 }
 
-/// Whether the time of a cause differs by more than chance: its sum, or one of the components that are part of what differs.
-fn has_risen_for_sure(of: &str, names: &[&str], budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) -> bool {
-    let own = budget.mechanisms.iter().find(|one| one.causes.iter().any(|cause| cause == of));
-    let is_tested = own.is_some_and(|own| own.q.is_some());
-    let is_component_sure = || {
-        let is_sure = |one: &&ComponentChange| one.significant == Some(true) && is_of(&one.component, names);
-        budget.components.iter().filter(is_sure).any(|one| is_of_loss(&one.component))
+/// The sum of a cause's components, where it was tested.
+fn tested<'a>(of: &str, budget: &'a BudgetComparison) -> Option<&'a MechanismChange> {
+    budget.mechanisms.iter().find(|one| one.causes.iter().any(|cause| cause == of)).filter(|own| own.q.is_some())
+}
+
+/// Whether the time of a cause differs by more than chance: its sum, or one of the components that are part of what differs. What was
+/// not tested is not doubted.
+fn has_risen_for_sure(of: &str, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) -> bool {
+    let Some((own, def)) = tested(of, budget).zip(cause(of)) else { return true };
+    let is_sure = |one: &ComponentChange| {
+        one.significant == Some(true) && is_of(&one.component, def.components) && is_of_loss(&one.component)
     };
-    !is_tested || own.is_some_and(|own| own.significant == Some(true)) || is_component_sure()
+    own.significant == Some(true) || budget.components.iter().any(is_sure)
 }
 
 fn refute(comparison: &mut Comparison, cause: &str, reason: String) {
