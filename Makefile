@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-hostile fio-conformance check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-variants world-hostile fio-conformance check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -205,6 +205,9 @@ world-names: build setup-test ## a million calls on files whose names change all
 
 world-fio: build setup-test ## job files that public reports are about, run by pagelab as fio runs them (root; minutes)
 	tests/world/world.py fio $(PAGELAB)
+
+world-variants: build setup-test ## 300 job files drawn by seed, run by fio and by pagelab: operations, bytes, flushes and files are the same (root; a quarter of an hour)
+	tests/world/variants.py $(PAGELAB) --jobs 300 --seed 1
 
 world-hostile: build setup-test ## root of a container, with programs made to hold up who profiles the host (root; minutes)
 	tests/world/hostile.py $(PAGELAB) --tries 20 --agent

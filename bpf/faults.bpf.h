@@ -55,7 +55,7 @@ static __always_inline int on_fault(unsigned long addr, struct pt_regs *regs, un
 	struct fault_slot *slot;
 	__u64 position, now;
 
-	if (!ring)
+	if (!ring || !faults_on)
 		return 0;
 	if (ring->cached_task != (__u64)task || ring->cached_mm != (__u64)mm_of(task) ||
 	    ring->cached_generation != generation)

@@ -69,6 +69,8 @@ int page_fault_kernel(unsigned long long *ctx)
 SEC("tp_btf/task_newtask")
 int new_task(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	target_forked(bpf_get_current_task_btf(), (struct task_struct *)ctx[0]);
 	return 0;
 }
@@ -104,6 +106,8 @@ int tell_unfinished(struct bpf_iter__task *ctx)
 SEC("tp_btf/cgroup_attach_task")
 int cgroup_moved(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	target_moved((struct task_struct *)ctx[2]);
 	return 0;
 }
@@ -111,6 +115,8 @@ int cgroup_moved(unsigned long long *ctx)
 SEC("tp_btf/sched_process_exec")
 int process_exec(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	tree_execed((struct task_struct *)ctx[0], (struct linux_binprm *)ctx[2]);
 	return 0;
 }
@@ -118,6 +124,8 @@ int process_exec(unsigned long long *ctx)
 SEC("tp_btf/sched_process_exit")
 int process_exit(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	tree_exited((struct task_struct *)ctx[0]);
 	return 0;
 }
@@ -125,6 +133,8 @@ int process_exit(unsigned long long *ctx)
 SEC("tp_btf/task_rename")
 int task_rename(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	tree_renamed((struct task_struct *)ctx[0], (const char *)ctx[1]);
 	return 0;
 }
@@ -133,6 +143,8 @@ int task_rename(unsigned long long *ctx)
 SEC("tp_btf/sys_enter")
 int sys_enter(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	map_call_entered((struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
@@ -140,6 +152,8 @@ int sys_enter(unsigned long long *ctx)
 SEC("tp_btf/sys_exit")
 int sys_exit(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
@@ -148,6 +162,8 @@ int sys_exit(unsigned long long *ctx)
 SEC("tp_btf/mmap_lock_start_locking")
 int mmap_lock_wanted(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	map_lock_wanted();
 	return 0;
 }
@@ -158,7 +174,7 @@ int exec_prepared(unsigned long long *ctx)
 	struct task_struct *task = (struct task_struct *)ctx[0];
 	struct task_state *state = state_of(task);
 
-	if (state)
+	if (state && !detached)
 		exec_began(task, state);
 	return 0;
 }
@@ -171,7 +187,7 @@ int any_enter(unsigned long long *ctx)
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
 	struct task_state *state = state_of(task);
 
-	if (!state)
+	if (!state || detached)
 		return 0;
 	map_call_entered(regs, ctx[1]);
 	if (!state->waiting)
@@ -182,6 +198,8 @@ int any_enter(unsigned long long *ctx)
 SEC("tp_btf/sys_exit")
 int any_exit(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	syscall_returned(bpf_get_current_task_btf(), (struct pt_regs *)ctx[0], ctx[1]);
 	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
@@ -190,6 +208,8 @@ int any_exit(unsigned long long *ctx)
 SEC("tp_btf/sched_process_exit")
 int ended_in_call(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	syscall_abandoned((struct task_struct *)ctx[0]);
 	return 0;
 }
@@ -199,6 +219,8 @@ int switched(unsigned long long *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
 
+	if (detached)
+		return 0;
 	/* A task that is preempted is runnable, whatever its state says. */
 	left_cpu((struct task_struct *)ctx[1], ctx[0] ? 0 : (__u32)ctx[3], now);
 	took_cpu((struct task_struct *)ctx[2], now);
@@ -212,6 +234,8 @@ int switched_stacks(unsigned long long *ctx)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 task_state = ctx[0] ? 0 : (__u32)ctx[3];
 
+	if (detached)
+		return 0;
 	left_cpu((struct task_struct *)ctx[1], task_state, now);
 	took_cpu((struct task_struct *)ctx[2], now);
 	if (sched_on && task_state && !(task_state & TASK_DEAD))
@@ -222,6 +246,8 @@ int switched_stacks(unsigned long long *ctx)
 SEC("tp_btf/sched_waking")
 int waking(unsigned long long *ctx)
 {
+	if (detached)
+		return 0;
 	woken((struct task_struct *)ctx[0]);
 	return 0;
 }

@@ -14,6 +14,14 @@ __u32 last_task_id = 1;
 __u32 last_mm_id = 1;
 /* Rises whenever the tree changes; the per-CPU cache of the fault path is good for one generation. */
 __u64 generation = 1;
+/*
+ * The recorder detaches a program by closing its link. A child that some thread
+ * of the recorder has forked holds the links, too, until it executes a program
+ * of its own: the programs run that much longer. What they see then is in no
+ * row, so nothing may be counted either.
+ */
+__u32 detached = 0;
+__u32 faults_on = 0;
 __u64 events_seen = 0;
 __u64 events_lost = 0;
 

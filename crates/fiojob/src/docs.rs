@@ -108,6 +108,10 @@ fn refusals(out: &mut String) {
     refusal_table(out, "options", unsupported::all());
     let names: Vec<String> = unsupported::deprecated().iter().map(|name| format!("`{name}`")).collect();
     let _ = writeln!(out, "\nTaken and passed over with a warning, as fio does: {}.", names.join(", "));
+    out.push_str(
+        "\nOptions that say how something is done and not what are accepted; a warning says what is done instead:\n\n",
+    );
+    refusal_table(out, "options", unsupported::all_instead());
     out.push_str("\n## Options of the program fio that `pagelab run` refuses\n\n");
     refusal_table(out, "options", unsupported::all_of_program());
     out.push_str("\n## Engines of fio that pagelab refuses\n\n");

@@ -125,7 +125,7 @@ impl Reader {
             return self.include(target, path, origin);
         }
         let Some(header) = line.strip_prefix('[') else { return self.option(line, origin) };
-        let name = header.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
+        let name = section_name(header);
         self.lost = name.is_none();
         let Some(name) = name else {
             let reason = format!("'{line}' is not a section header; expected [NAME]");
@@ -193,6 +193,14 @@ fn decode<'a>(bytes: &'a [u8], origin: &Origin) -> Result<&'a str, JobError> {
         origin: origin.clone(),
         reason: format!("not UTF-8 text (byte {} of the line)", error.valid_up_to() + 1),
     })
+}
+
+/// The name of a section behind its `[`: as in fio all but the line's last character, which is taken for the bracket, so that public job
+/// files with `[job]x` or `[job` are read.
+fn section_name(header: &str) -> Option<&str> {
+    let mut characters = header.chars();
+    characters.next_back();
+    Some(characters.as_str().trim()).filter(|name| !name.is_empty())
 }
 
 /// Cuts comments (`;` and `#` start one anywhere, as in fio) and blanks.

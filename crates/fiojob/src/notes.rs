@@ -2,7 +2,7 @@
 
 use crate::blocks::SizeSplit;
 use crate::options::OptionDef;
-use crate::units::{ParseContext, has_swapped_prefix, unread};
+use crate::units::{ParseContext, fraction, has_swapped_prefix, last_of_list, unread};
 use crate::unsupported;
 use crate::workload::Given;
 
@@ -10,7 +10,7 @@ use crate::workload::Given;
 pub(crate) fn on(def: Option<&OptionDef>, given: &Given, context: ParseContext) -> Vec<String> {
     let value = given.value.as_deref().unwrap_or("1");
     let said = match def {
-        None => deprecated(given),
+        None => deprecated(given).or_else(|| unsupported::instead(&given.name).map(str::to_owned)),
         Some(def) if def.name == "clocksource" && value.trim() == "gettimeofday" => Some(
             "clock_gettime(CLOCK_MONOTONIC) is read instead; gettimeofday(2) counts in us and can be set back"
                 .to_owned(),
@@ -19,7 +19,10 @@ pub(crate) fn on(def: Option<&OptionDef>, given: &Given, context: ParseContext) 
         Some(def) if def.name == "atomic" && value.trim() == "1" => {
             Some("direct=1 is set, as in fio; Linux has no O_ATOMIC and passes over it".to_owned())
         }
-        Some(def) => passed_over(def, value).or_else(|| swapped(def, value, context)),
+        Some(def) => [listed, fractional, behind_the_number, passed_over]
+            .iter()
+            .find_map(|look| look(def, value))
+            .or_else(|| swapped(def, value, context)),
     };
     said.map(|said| note(given, &said)).into_iter().collect()
 }
@@ -45,6 +48,35 @@ fn is_number(def: &OptionDef) -> bool {
 /// The kinds whose values may be ranges: what follows a dash belongs to them.
 fn is_range(def: &OptionDef) -> bool {
     def.kind.contains("range")
+}
+
+/// Several values where one is read, or one for each direction.
+fn listed(def: &OptionDef, value: &str) -> Option<String> {
+    let value = value.trim();
+    if !is_number(def) || is_range(def) || value.contains(['(', ',']) {
+        return None;
+    }
+    if def.kind.starts_with("size[") && value.contains([':', '-']) {
+        return Some("read as values for reads, writes and trims, as in fio; a range is written bsrange=, sizes with shares bssplit=".to_owned());
+    }
+    let last = last_of_list(value);
+    let is_list = def.kind.starts_with("size") && last != value && !value.starts_with('-');
+    is_list.then(|| format!("the last of several values holds, {last}, as in fio"))
+}
+
+/// A fraction of a unit.
+fn fractional(def: &OptionDef, value: &str) -> Option<String> {
+    if !def.kind.starts_with("size") {
+        return None;
+    }
+    let (whole, ..) = value.split(',').find_map(fraction)?;
+    Some(format!("read as the fraction that it is; fio reads the {whole} alone, as bytes"))
+}
+
+/// A switch with more than its number.
+fn behind_the_number(def: &OptionDef, value: &str) -> Option<String> {
+    let rest = value.trim().trim_start_matches(|c: char| c.is_ascii_digit());
+    (def.kind == "bool" && !rest.is_empty()).then(|| format!("'{rest}' is passed over, as in fio"))
 }
 
 /// Arithmetic outside of parentheses.

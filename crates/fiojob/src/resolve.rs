@@ -232,6 +232,7 @@ fn assign(
 ) -> Result<Option<&'static OptionDef>, JobError> {
     let Some(def) = option(&given.name) else {
         let asks_nothing = unsupported::is_default(&given.name, given.value.as_deref());
+        let asks_nothing = asks_nothing || unsupported::instead(&given.name).is_some();
         return if asks_nothing { Ok(None) } else { Err(unknown(given)) };
     };
     let bad = |reason: String| JobError::BadValue {

@@ -37,7 +37,7 @@ pub fn size(text: &str, context: ParseContext) -> Result<u64, String> {
     if text.starts_with('(') {
         return whole(text, arithmetic::evaluate(text, &expression_size_unit)?.value);
     }
-    size_atom(first_number(text)?, context)
+    size_atom(first_number(last_of_list(text))?, context)
 }
 
 /// Nanoseconds from `10`, `10s`, `500ms`, `3us`, `2m`, `1h`, `1d`; a bare number counts in `default_unit_ns`.
@@ -76,6 +76,15 @@ pub fn unread(text: &str) -> Option<&str> {
     let text = text.trim();
     let read = first_number(text).ok().filter(|_| !text.starts_with('('))?;
     text.get(read.len()..).filter(|rest| !rest.is_empty())
+}
+
+/// The last of several values: as in fio each takes the place of the one before it.
+pub(crate) fn last_of_list(text: &str) -> &str {
+    let separator = if text.contains(':') { ':' } else { '-' };
+    if text.starts_with(separator) {
+        return text;
+    }
+    text.rsplit(separator).next().filter(|last| !last.is_empty()).unwrap_or(text)
 }
 
 /// `text` up to an operator of arithmetic behind its first number.
@@ -144,7 +153,33 @@ fn overflow(text: &str) -> String {
     format!("'{text}' does not fit into 64 bits (at most {})", u64::MAX)
 }
 
+/// The digits of a fraction, and what stands before and behind them: `1.50g` is (`1`, `50`, `g`).
+pub(crate) fn fraction(text: &str) -> Option<(&str, &str, &str)> {
+    let (whole, rest) = text.trim().split_once('.')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, suffix) = rest.split_at(end);
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(whole) && is_number(digits)).then_some((whole, digits, suffix))
+}
+
+/// `1.5g`: fio would read the 1 and pass over the rest, the unit, too, which nobody means. It has to be a whole number of bytes.
+fn size_of_fraction(text: &str, context: ParseContext) -> Option<Result<u64, String>> {
+    let (whole, digits, suffix) = fraction(text)?;
+    let read = || {
+        let unit = size_unit(suffix.trim(), context)??;
+        let scale = 10_u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+        let number = format!("{whole}{digits}").parse::<u128>().ok()?.checked_mul(u128::from(unit))?;
+        number.is_multiple_of(scale).then(|| u64::try_from(number / scale).ok()).flatten()
+    };
+    Some(read().ok_or_else(|| {
+        format!("fractions have a unit and are a whole number of bytes below 2^64 here, as 1.5g is; found '{text}'; use the next smaller unit")
+    }))
+}
+
 fn size_atom(text: &str, context: ParseContext) -> Result<u64, String> {
+    if let Some(size) = size_of_fraction(text, context) {
+        return size;
+    }
     let (value, suffix) = split_number(text)?;
     let unknown = || format!("unknown unit '{suffix}'; needed k, m, g, t or p, as in 4k, 4kb or 4kib");
     let multiplier = size_unit(suffix, context).ok_or_else(unknown)?;
@@ -327,7 +362,8 @@ mod tests {
     #[test]
     fn bad_numbers_say_why() {
         for (text, word) in [
-            ("1.5m", "fractions"),
+            ("1.33k", "fractions"),
+            ("1.5", "fractions"),
             ("64zz", "unknown unit"),
             ("64kk", "unknown unit"),
             ("", "needed"),

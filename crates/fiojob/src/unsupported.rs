@@ -9,8 +9,8 @@ struct Refusal {
 
 const REFUSALS: &[Refusal] = &[
     Refusal {
-        reason: "files are ordinary ones or block devices that nobody locks; name them by filename or filename_format",
-        names: &["opendir", "lockfile=none", "filetype"],
+        reason: "files are ordinary ones or block devices; name them by filename or filename_format",
+        names: &["opendir", "filetype"],
     },
     Refusal {
         reason: "blocks are chosen by rw, random_distribution, percentage_random and bs",
@@ -37,10 +37,6 @@ const REFUSALS: &[Refusal] = &[
         names: &["end_syncfs=0", "write_barrier=0"],
     },
     Refusal {
-        reason: "writes carry no flag beyond those of sync, direct, uncached and nowait",
-        names: &["write_hint=none"],
-    },
-    Refusal {
         reason: "fio 3.33 refuses it, too: percentage_random is 100 less it, and each operation draws its direction anew",
         names: &["percentage_sequential", "rwmixcycle"],
     },
@@ -55,23 +51,16 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "of logs there are those of write_lat_log, write_bw_log, write_iops_log, write_hist_log and write_iolog; everything else is in the recording: write one with -o DIR and query its tables",
         names: &[
-            "log_entries=1024",
             "log_window_value=average",
             "log_prio=0",
             "log_issue_time=0",
-            "log_compression=0",
-            "log_compression_cpus",
             "log_store_compressed=0",
             "job_start_clock_id",
         ],
     },
     Refusal {
         reason: "reports show every job, reads and writes apart, and bandwidth in units of 1024 and of 1000 beside each other",
-        names: &["stats=1", "unit_base=0", "block_error_percentiles=0"],
-    },
-    Refusal {
-        reason: "each worker reads the clock itself; latency_sample times one operation in N, gtod_reduce none",
-        names: &["gtod_cpu"],
+        names: &["stats=1", "block_error_percentiles=0"],
     },
     Refusal {
         reason: "logs that are replayed are those of write_iolog, one for each worker (read_iolog)",
@@ -93,7 +82,7 @@ const REFUSALS: &[Refusal] = &[
     },
     Refusal {
         reason: "it is set from outside: numactl, a cgroup, su or /sys/block/DEVICE/queue/scheduler around pagelab",
-        names: &["priohint", "cgroup", "cgroup_nodelete=0", "cgroup_weight", "uid", "gid", "ioscheduler"],
+        names: &["cgroup", "cgroup_nodelete=0", "cgroup_weight", "uid", "gid"],
     },
     Refusal {
         reason: "fio's thp=1 makes the mapping private without saying so; write map_advice=hugepage, and map_share=private if that is meant",
@@ -103,10 +92,6 @@ const REFUSALS: &[Refusal] = &[
     Refusal {
         reason: "all operations of a worker have its own I/O priority (prio, prioclass); give different ones to different jobs",
         names: &["cmdprio_percentage=0", "cmdprio_class", "cmdprio=0", "cmdprio_hint", "cmdprio_bssplit"],
-    },
-    Refusal {
-        reason: "libaio takes completions by io_getevents(2), and submits operations with one buffer each",
-        names: &["userspace_reap=0", "libaio_vectored=0"],
     },
     Refusal {
         reason: "it prepares a solid-state disk for fio's own preconditioning; it is an option of fio later than 3.33",
@@ -217,6 +202,40 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
+/// Options that say how something is done and not what: they are accepted, and a note says what is done instead.
+const INSTEAD: &[Refusal] = &[
+    Refusal { reason: "files are not locked: workers that share one work on it as they come", names: &["lockfile"] },
+    Refusal { reason: "writes carry no hint: the kernel passes none on to most devices", names: &["write_hint"] },
+    Refusal {
+        reason: "logs are written as they grow, without a buffer whose size matters, and not compressed before that",
+        names: &["log_entries", "log_compression", "log_compression_cpus"],
+    },
+    Refusal {
+        reason: "reports have bandwidth in units of 1024 and of 1000 bytes beside each other",
+        names: &["unit_base"],
+    },
+    Refusal { reason: "each worker reads the clock itself", names: &["gtod_cpu"] },
+    Refusal {
+        reason: "the scheduler stays as it is; set it before: /sys/block/DEVICE/queue/scheduler",
+        names: &["ioscheduler"],
+    },
+    Refusal { reason: "operations carry no hint of a lifetime", names: &["priohint"] },
+    Refusal {
+        reason: "completions are taken by io_getevents(2), and operations submitted with one buffer each",
+        names: &["userspace_reap", "libaio_vectored"],
+    },
+];
+
+/// What is done instead of what an option asks that is accepted all the same.
+pub fn instead(name: &str) -> Option<&'static str> {
+    entry(INSTEAD, name).map(|(refusal, _)| refusal.reason)
+}
+
+/// Every option that is accepted so, with what is done instead, for the docs: (what, names).
+pub fn all_instead() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    INSTEAD.iter().map(|refusal| (refusal.reason, refusal.names))
+}
+
 /// Options that fio 3.33 passes over with a word about it.
 const DEPRECATED: &[&str] = &["verifysort", "verifysort_nr", "flow_watermark"];
 
@@ -324,7 +343,8 @@ pub fn option(name: &str) -> Option<&'static str> {
     if is_deprecated(name) {
         return Some("fio passes over it, and so does pagelab");
     }
-    entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)).map(|(refusal, _)| refusal.reason)
+    let known = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name));
+    known.or_else(|| entry(INSTEAD, name)).map(|(refusal, _)| refusal.reason)
 }
 
 /// Whether an option that pagelab does not have is given the value that fio takes when nothing is said: it then asks for nothing.
@@ -351,7 +371,7 @@ pub fn engine(name: &str) -> Option<&'static str> {
 
 /// The names of all options that are refused.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let refused = REFUSALS.iter().chain(PROGRAM_REFUSALS).flat_map(|refusal| refusal.names);
+    let refused = REFUSALS.iter().chain(PROGRAM_REFUSALS).chain(INSTEAD).flat_map(|refusal| refusal.names);
     refused.map(|entry| name_of(entry)).chain(DEPRECATED.iter().copied())
 }
 

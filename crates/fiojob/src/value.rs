@@ -25,7 +25,10 @@ impl OptionValue for bool {
     const KIND: &'static str = "bool";
     const FLAG: bool = true;
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        *self = match text.trim() {
+        // As in fio what stands behind the number is passed over: `0/1` is 0.
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        *self = match text.get(..digits).unwrap_or_default() {
             "1" => true,
             "0" => false,
             _ => return Err("expected 0 or 1".to_owned()),
@@ -341,10 +344,15 @@ impl<T> PerDirection<T> {
 impl OptionValue for PerDirection<Bytes> {
     const KIND: &'static str = "size[,size][,size]";
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
-        if text.contains(':') || (text.contains('-') && !text.contains('(')) {
-            return Err("a range of sizes is written bsrange=, sizes with shares bssplit=".to_owned());
-        }
-        self.assign_with(text, context, Bytes::assign)
+        // As in fio a colon or a dash is as good as a comma, if there is none.
+        let separators: &[char] = if text.contains(',') {
+            &[',']
+        } else if text.contains(':') {
+            &[':']
+        } else {
+            &[',', '-']
+        };
+        self.assign_parts(units::parts(text, separators), context, Bytes::assign)
     }
 }
 
@@ -573,7 +581,12 @@ mod tests {
         bs.assign("64k", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (65536, 65536, 65536));
         assert!(bs.assign("1,2,3,4", context).is_err());
-        assert!(bs.assign("4k-8k", context).is_err());
+        // As in fio a dash or a colon is as good as a comma.
+        for text in ["4k-8k", "4k:8k"] {
+            bs.assign("64k", context).expect("valid");
+            bs.assign(text, context).expect("valid");
+            assert_eq!((bs.read.0, bs.write.0, bs.trim.0), (4096, 8192, 8192), "{text}");
+        }
         bs.assign("(2*4k),(32k/2)", context).expect("valid");
         assert_eq!((bs.read.0, bs.write.0), (8192, 16384));
         // In fio a slash parts nothing: what is behind the first number is not read.

@@ -371,7 +371,10 @@ pub struct EngineName(pub String);
 impl OptionValue for EngineName {
     const KIND: &'static str = "engine";
     fn assign(&mut self, text: &str, _: ParseContext) -> Result<(), String> {
-        text.trim().clone_into(&mut self.0);
+        let name = text.trim();
+        // As in fio, which knows libaio under these names, too, and looks no further than this.
+        let is_libaio = ["linuxaio", "aio"].iter().any(|begin| name.starts_with(begin));
+        if is_libaio { "libaio" } else { name }.clone_into(&mut self.0);
         if self.0.is_empty() { Err("an engine's name is needed".to_owned()) } else { Ok(()) }
     }
 }

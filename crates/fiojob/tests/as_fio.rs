@@ -48,6 +48,78 @@ fn sizes_have_fios_units_in_both_bases() {
     }
 }
 
+/// Lists where one value is read, or one for each direction; with a word about it.
+#[test]
+fn the_last_value_of_a_list_holds_and_dashes_part_directions() {
+    for (line, bs, operations) in [
+        ("--rw=read --size=64k:32k:16k --bs=4k", 4096, 4),
+        ("--rw=read --size=8k-16k --bs=4k", 4096, 4),
+        ("--rw=write --size=64k --bs=4k-16k", 16384, 4),
+        ("--rw=read --size=64k --bs=4k-16k", 4096, 16),
+        ("--rw=write --size=64k --bs=4k:8k:16k", 8192, 8),
+    ] {
+        let told = fio(line);
+        let direction = if line.contains("write") { "write" } else { "read" };
+        assert_eq!(told["jobs"][0][direction]["total_ios"], operations, "{line}");
+        let read = arguments(&format!("--name=j --ioengine=null {line}")).expect(line);
+        let options = &read.jobs[0].options;
+        let block = if direction == "write" { options.bs.write.0 } else { options.bs.read.0 };
+        let bytes = match options.size {
+            Some(Extent::Bytes(bytes)) => bytes,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!((block, bytes / block), (bs, operations), "{line}");
+        assert_eq!(read.warnings.len(), 1, "{line}: {:?}", read.warnings);
+    }
+}
+
+/// What nobody means otherwise is read as meant, and what fio would read is said.
+#[test]
+fn fractions_of_units_are_read_with_a_word() {
+    for (size, bytes) in [("1.5k", 1536), ("1024.0M", 1 << 30), ("0.5m", 1 << 19), ("2.25kb", 2304)] {
+        let read = arguments(&format!("--name=j --rw=read --bs=512 --size={size}")).expect(size);
+        assert_eq!(read.jobs[0].options.size, Some(Extent::Bytes(bytes)), "{size}");
+        assert!(read.warnings.iter().any(|said| said.contains("fio reads")), "{size}: {:?}", read.warnings);
+    }
+    for size in ["1.33k", "1.5", "1.k", ".5k", "1.5.5k"] {
+        assert!(arguments(&format!("--name=j --rw=read --size={size}")).is_err(), "{size}");
+    }
+}
+
+/// fio takes a line's last character for the bracket.
+#[test]
+fn sections_are_named_as_fio_names_them() {
+    for (header, name) in [("[job]", "job"), ("[job]x", "job]"), ("[job 1", "job "), ("[a b] ; c", "a b")] {
+        let text = format!("{header}\nioengine=null\nrw=read\nsize=4k\n");
+        let read = file(&text).expect(header);
+        assert_eq!(read.jobs[0].name.trim(), name.trim(), "{header}");
+    }
+    assert!(file("[j\nrw=read\n").is_err() && file("[]\nrw=read\n").is_err());
+}
+
+/// Options that say how, not what: accepted, and what is done instead is said.
+#[test]
+fn options_of_manner_are_accepted_with_a_word() {
+    for option in [
+        "lockfile=exclusive",
+        "write_hint=short",
+        "log_compression=64k",
+        "ioscheduler=none",
+        "unit_base=8",
+        "per_job_logs=0/1",
+    ] {
+        let line = format!("--rw=read --size=4k --{option}");
+        assert!(option.starts_with("ioscheduler") || fio_parses(&line), "{option}");
+        let read = arguments(&format!("--name=j --ioengine=null {line}")).expect(option);
+        let name = option.split('=').next().unwrap_or(option);
+        assert!(read.warnings.iter().any(|said| said.contains(name)), "{option}: {:?}", read.warnings);
+    }
+    for engine in ["aio", "linuxaio"] {
+        let read = arguments(&format!("--name=j --rw=read --size=4k --ioengine={engine}")).expect(engine);
+        assert_eq!(read.jobs[0].options.ioengine.0, "libaio");
+    }
+}
+
 /// Shares that are not 100 together: the one that stands last counts.
 #[test]
 fn the_latter_of_two_shares_counts() {

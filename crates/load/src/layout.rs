@@ -286,7 +286,7 @@ fn make(
         })?;
     } else if target.flushed {
         // Where a file that is filled is flushed: writing its metadata back does not run into the measured window, either.
-        rustix::fs::fdatasync(&fd).map_err(|error| failed("flushing", error))?;
+        rustix::fs::fsync(&fd).map_err(|error| failed("flushing", error))?;
     }
     Ok(())
 }
@@ -369,7 +369,7 @@ fn fill(
         at += len as u64;
     }
     if target.flushed {
-        file.sync_data()?;
+        file.sync_all()?;
     }
     Ok(true)
 }

@@ -352,8 +352,11 @@ pub struct WorkerReport {
     /// Trims.
     #[serde(default)]
     pub trim: DirectionResult,
-    /// Flushes issued by `fsync=` or `fdatasync=`.
+    /// Flushes issued by `fsync=`, `fdatasync=` or `sync_file_range=`.
     pub flushes: Latencies,
+    /// Of these, the ones that fio's reports do not count: those of fdatasync(2) and sync_file_range(2).
+    #[serde(default)]
+    pub flushes_of_data: u64,
     /// CPU time and events within the window; null if it was never reached.
     pub usage: Option<Usage>,
     /// How deep its queue was; null for engines that complete each operation before the next.
@@ -427,6 +430,11 @@ impl WorkerReport {
         self.failure.as_ref().map(|failure| failure.errno).or(self.first_error).unwrap_or(0)
     }
 
+    /// Flushes as fio counts them.
+    pub fn fsyncs(&self) -> u64 {
+        self.flushes.count.saturating_sub(self.flushes_of_data)
+    }
+
     /// Blocks that verifying found wrong.
     pub fn mismatches(&self) -> u64 {
         self.verify.as_ref().map_or(0, |verify| verify.mismatches)
@@ -438,6 +446,7 @@ impl WorkerReport {
         self.write.merge(&other.write);
         self.trim.merge(&other.trim);
         self.flushes.merge(&other.flushes);
+        self.flushes_of_data += other.flushes_of_data;
         match (&mut self.verify, &other.verify) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
             (mine @ None, theirs) => mine.clone_from(theirs),

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelab_observe::bpf::{Event, FaultSlot, MapEvent, Observer, ObserverOptions, TaskEvent, TaskOp};
+use pagelab_observe::syscalls::{CallFilter, Shapes};
 
 const BLOCK: u64 = 64 << 20;
 const PAGES: u64 = BLOCK / 4096;
@@ -89,6 +90,11 @@ fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Not a script that chooses among several, which starts processes before it is one.
+fn python() -> &'static str {
+    if std::path::Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" }
 }
 
 fn dd() -> String {
@@ -207,8 +213,7 @@ fn mapping_calls_are_the_same_wherever_they_are_seen_to_begin() {
     if !is_root() {
         return;
     }
-    let python = if std::path::Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
-    let command = format!("{python} -c '{CALLS}'");
+    let command = format!("{} -c '{CALLS}'", python());
     for begin_at_entry in [false, true] {
         let seen = observe(&command, ObserverOptions { begin_at_entry, ..ObserverOptions::default() }, true);
         let calls: Vec<&MapEvent> = seen.maps.iter().filter(|map| map.kind == "call").collect();
@@ -244,4 +249,82 @@ fn mapping_calls_are_the_same_wherever_they_are_seen_to_begin() {
             assert!(image.expect("mappings") <= fault.expect("faults"), "space {space}");
         }
     }
+}
+
+/// A child of this process that executes nothing, and so holds all that this process has open, until it is dropped.
+struct Forked(libc::pid_t);
+
+impl Forked {
+    fn start() -> Self {
+        // SAFETY: between fork and its end the child only waits.
+        match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: no pointers.
+                unsafe { libc::pause() };
+            },
+            pid => {
+                assert!(pid > 0, "fork: {}", std::io::Error::last_os_error());
+                Self(pid)
+            }
+        }
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        // SAFETY: our own child, that nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Maps a block, faults on its pages, and starts a process, again and again for ten seconds.
+const BUSY: &str = "
+import mmap, os, time
+end = time.monotonic() + 10
+while time.monotonic() < end:
+    block = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for at in range(0, 1 << 20, 4096): block[at] = 1
+    block.close()
+    os.system(\"true\")";
+
+#[test]
+fn what_is_detached_records_and_counts_nothing_while_a_forked_child_holds_its_links() {
+    if !is_root() {
+        return;
+    }
+    let options = ObserverOptions {
+        calls: Some(Shapes::of(&CallFilter::default()).infos()),
+        sched: true,
+        ..ObserverOptions::default()
+    };
+    let mut observer = Observer::load(options).expect("root and BTF are there");
+    observer.attach().expect("the tracepoints are there");
+    let (mut child, pidfd) = at_gate(&format!("{} -c '{BUSY}'", python()));
+    observer.adopt(pidfd.as_fd()).expect("the child lives");
+    child.stdin.take().expect("piped").write_all(b"\n").expect("sh reads");
+    std::thread::sleep(Duration::from_millis(500));
+    let _holds_the_links = Forked::start();
+    let counted = |observer: &Observer| {
+        let (faults, calls, events) =
+            (observer.rings().total(), observer.call_rings().total(), observer.event_counts());
+        (faults.seen(), calls.returned, calls.off_seen, events.seen)
+    };
+    observer.shed(pagelab_observe::streams::Stream::Faults);
+    std::thread::sleep(Duration::from_millis(20));
+    let shed = counted(&observer);
+    std::thread::sleep(Duration::from_millis(200));
+    let goes_on = counted(&observer);
+    assert_eq!(goes_on.0, shed.0, "faults that were shed");
+    assert!(goes_on.3 > shed.3 + 100, "the program works: {shed:?}, {goes_on:?}");
+    observer.detach();
+    std::thread::sleep(Duration::from_millis(20));
+    let before = counted(&observer);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(counted(&observer), before, "faults, calls, times off the CPU, events");
+    assert!(before.0 > 1000, "{before:?}");
+    child.kill().expect("it runs");
+    child.wait().expect("our child");
 }

@@ -169,7 +169,6 @@ mod tests {
             crate::parse_args(&words).map(|_| ()).map_err(|error| error.to_string())
         };
         for (words, says) in [
-            ("--rw=write --verify=sha512", "sha3-512"),
             ("--rw=write --verify=crc33", "crc32"),
             ("--rw=write --verify=pattern", "verify_pattern"),
             ("--rw=write --verify=sha256 --bs=104", "at least 105"),

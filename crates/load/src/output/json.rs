@@ -172,7 +172,7 @@ fn job(
     }
     let flushes = moments_of(&figures.flushes, Some(entry.job.options.percentile_list.0.as_slice()), detail);
     object = object
-        .object("sync", Object::new().count("total_ios", figures.flushes.count).object("lat_ns", flushes))
+        .object("sync", Object::new().count("total_ios", figures.fsyncs()).object("lat_ns", flushes))
         .count("job_runtime", entry.milliseconds())
         .number("usr_cpu", usr)
         .number("sys_cpu", sys)

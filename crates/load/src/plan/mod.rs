@@ -172,7 +172,7 @@ fn lay_out(
         }
     }
     let mut plan = Plan { workers, targets: planner.targets, seeds, waves: wave + 1, warnings: planner.warnings };
-    let rivals = rivals::find(&mut plan, workload)?;
+    let rivals = rivals::find(&mut plan, workload);
     plan.warnings.extend(rivals);
     Ok(plan)
 }

@@ -6,21 +6,17 @@ use std::path::Path;
 use pagelab_fiojob::{Caps, JobSpec, Workload};
 
 use super::{Plan, WorkerPlan};
-use crate::error::LoadError;
 use crate::safety::TargetKind;
 
 /// Finds them and notes them in the plan; gives a warning for each job concerned.
-///
-/// # Errors
-/// Their writes are not exclusive, so that blocks could end as parts of two.
-pub(super) fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, LoadError> {
+pub(super) fn find(plan: &mut Plan, workload: &Workload) -> Vec<String> {
     let job_of = |worker: &WorkerPlan| workload.jobs.get(worker.job);
     // Blocks that move to others hold what they held.
     let writes = |job: &JobSpec| job.options.changes_files() && !job.options.caps().contains(Caps::DONOR);
     let changes = |worker: &&WorkerPlan| job_of(worker).is_some_and(writes);
     let verifies = |worker: &&WorkerPlan| changes(worker) && job_of(worker).is_some_and(|job| job.options.verifies());
     if !plan.workers.iter().any(|worker| verifies(&worker)) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut regions: BTreeMap<&Path, Vec<(u64, u64, usize, usize)>> = BTreeMap::new();
     for worker in plan.workers.iter().filter(changes) {
@@ -49,12 +45,8 @@ pub(super) fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, 
             let before = found.len();
             found.extend(others.map(|(_, _, index, _)| *index));
             if found.iter().skip(before).any(|index| *index != worker.index) {
-                match exclusive(plan, job, path) {
-                    // What nobody verifies in this run may be parts of two, as in fio.
-                    Err(error) if !job.options.do_verify && worker.clone == 0 => warnings.push(error.to_string()),
-                    Err(_) if !job.options.do_verify => {}
-                    other => other?,
-                }
+                let shared = not_exclusive(plan, job, path).filter(|_| worker.clone == 0);
+                warnings.extend(shared.filter(|words| !warnings.contains(words)));
             }
         }
         found.sort_unstable();
@@ -74,7 +66,7 @@ pub(super) fn find(plan: &mut Plan, workload: &Workload) -> Result<Vec<String>, 
     for worker in &mut plan.workers {
         worker.rivals = rivals.remove(&worker.index).unwrap_or_default();
     }
-    Ok(warnings)
+    warnings
 }
 
 /// Whether `other` may write while `worker` does.
@@ -86,8 +78,9 @@ fn at_once(plan: &Plan, worker: &WorkerPlan, other: usize) -> bool {
     })
 }
 
-/// Whether the kernel lets one write to a file end before the next begins: it does for write(2) and its kin through the page cache.
-fn exclusive(plan: &Plan, job: &JobSpec, path: &Path) -> Result<(), LoadError> {
+/// What is to be said where the kernel does not let one write to a file end before the next begins, as it does for write(2) and its kin
+/// through the page cache: then no checksum may fit, as with fio.
+fn not_exclusive(plan: &Plan, job: &JobSpec, path: &Path) -> Option<String> {
     let o = &job.options;
     let caps = o.caps();
     let device =
@@ -99,15 +92,11 @@ fn exclusive(plan: &Plan, job: &JobSpec, path: &Path) -> Result<(), LoadError> {
         (o.verify_backlog > 0, "writes beside verify_backlog"),
         (!caps.contains(Caps::SYNCHRONOUS), "several writes of a worker under way"),
     ];
-    match shared.into_iter().find(|(found, _)| *found) {
-        None => Ok(()),
-        Some((_, what)) => Err(LoadError::Target {
-            job: job.name.clone(),
-            reason: format!(
-                "several workers write the same bytes of {}, and {what} do not exclude each other: a block could end as parts of two, \
-                 which no checksum fits; give each worker its own bytes with offset_increment=",
-                path.display()
-            ),
-        }),
-    }
+    let (_, what) = shared.into_iter().find(|(found, _)| *found)?;
+    Some(format!(
+        "job '{}': several workers write the same bytes of {}, and {what} do not exclude each other: a block may end as parts of two, \
+         which no checksum fits, as with fio; give each worker its own bytes with offset_increment=",
+        job.name,
+        path.display()
+    ))
 }

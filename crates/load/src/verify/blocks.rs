@@ -39,6 +39,7 @@ fn number_of(method: VerifyMethod) -> u16 {
         VerifyMethod::Crc16 => 7,
         VerifyMethod::Crc7 => 8,
         VerifyMethod::Sha256 => 9,
+        VerifyMethod::Sha512 => 10,
         VerifyMethod::Sha3224 => 11,
         VerifyMethod::Sha3256 => 12,
         VerifyMethod::Sha3384 => 13,

@@ -56,6 +56,7 @@ pub(super) fn of(method: VerifyMethod, data: &[u8]) -> Checksum {
         VerifyMethod::Crc32c => Checksum::new(&crc32c_of_fio(data).to_le_bytes()),
         VerifyMethod::Xxhash => Checksum::new(&twox_hash::XxHash32::oneshot(1, data).to_le_bytes()),
         VerifyMethod::Sha256 => Checksum::new(&sha256_of_fio(data)),
+        VerifyMethod::Sha512 => Checksum::new(&sha2::Sha512::digest(data)),
         VerifyMethod::Md5 => Checksum::new(&md5::Md5::digest(data)),
         VerifyMethod::Sha1 => sha1_of_fio(data),
         VerifyMethod::Sha3224 => Checksum::new(&sha3::Sha3_224::digest(data)),

@@ -59,8 +59,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.begun = self.clock.ticks();
         self.account(operation);
         self.switch_to(self.source.file())?;
+        self.flushing.issued(operation);
         if direction == Direction::Write {
-            self.unflushed += 1;
             self.files.note_write(self.source.file());
             if E::CAPS.contains(Caps::BUFFERS) && !S::VERIFIED {
                 if self.options.refills() {

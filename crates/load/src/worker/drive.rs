@@ -16,6 +16,7 @@ use pagelab_fiojob::{Caps, Direction, JobOptions, Operation};
 use super::commands;
 use super::files::Files;
 use super::flight::Flight;
+use super::flushing::Flushing;
 use super::goal::Goal;
 use super::iolog::IoLog;
 use super::logs::{Logs, Took};
@@ -281,10 +282,10 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) goal: Option<Goal>,
     pub(super) iolog: Option<IoLog>,
     pub(super) logs: Option<Logs>,
-    /// Flush after this many writes; 0 never.
-    pub(super) flush_every: u64,
-    pub(super) data_only: bool,
-    pub(super) unflushed: u64,
+    /// When files are flushed on the way.
+    pub(super) flushing: Flushing,
+    /// Flushes that fio counts as none: fdatasync(2) and sync_file_range(2).
+    pub(super) flushes_of_data: u64,
     /// What `sync_file_range` is to write back.
     pub(super) ranges: Option<Ranges>,
     /// The pass that has ended was flushed, and the next one begins with a flush.
@@ -349,7 +350,6 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             (false, true) => Kinds::Prepared,
             (false, false) => Kinds::One,
         };
-        let flush_every = if options.fsync > 0 { options.fsync } else { options.fdatasync };
         Ok(Box::new(Self {
             flight,
             task,
@@ -369,9 +369,8 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             goal: Goal::new(task.job, &task.clock),
             iolog,
             logs: Logs::create(task)?,
-            flush_every,
-            data_only: options.fsync == 0,
-            unflushed: 0,
+            flushing: Flushing::of(options),
+            flushes_of_data: 0,
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
             flush_again: false,
             unlinks_at_end: false,

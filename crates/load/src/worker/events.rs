@@ -3,6 +3,7 @@
 use pagelab_fiojob::{Direction, Operation};
 
 use super::drive::{Drive, End};
+use super::flushing::Due;
 use super::pace::{Pace, wait};
 use crate::engines::Engine;
 use crate::engines::queue::Queue;
@@ -22,30 +23,26 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if let Some(end) = self.flush_if_due() {
             return Some(end);
         }
-        self.unflushed += u64::from(operation.direction == Direction::Write);
+        self.flushing.issued(operation);
         self.pause(operation.direction).or_else(|| {
             self.account(operation);
             None
         })
     }
 
-    /// `fsync` and `fdatasync`.
+    /// `fsync`, `fdatasync` and `sync_file_range`.
     pub(super) fn flush_if_due(&mut self) -> Option<End> {
-        if self.ranges.is_some()
-            && let Some(end) = self.sync_range_if_due()
-        {
-            return Some(end);
-        }
-        if self.flush_every == 0 || self.unflushed < self.flush_every {
-            return None;
-        }
-        self.unflushed = 0;
+        let due = self.flushing.due()?;
+        self.flushing.done();
         // A flush is for all writes before it: they are completed first, also before the file is chosen.
         if let Err(end) = self.settle() {
             return Some(end);
         }
         let file = if S::VARIED { self.source.next_file_to_flush() } else { 0 };
-        self.flush_file(file, self.data_only)
+        match due {
+            Due::Range => self.sync_range(file),
+            Due::Fsync | Due::Fdatasync => self.flush_file(file, due == Due::Fdatasync),
+        }
     }
 
     /// Flushes a file, with the time that it takes; nothing is under way when it begins.
@@ -67,6 +64,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let ticks = self.clock.ticks().saturating_sub(before);
         self.flushes.record(self.clock.to_ns(ticks));
+        self.flushes_of_data += u64::from(data_only);
         None
     }
 
@@ -231,7 +229,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.sides.iter_mut().for_each(|side| side.restart(now_ns));
         self.flushes.reset();
         self.flight.depths = Depths::default();
-        (self.unflushed, self.first_error, self.forgiven_mismatches) = (0, None, 0);
+        self.flushing.restart();
+        (self.flushes_of_data, self.first_error, self.forgiven_mismatches) = (0, None, 0);
         self.measured_from = Some(now_ns);
         self.ramp_end = None;
         let runtime = self.options.runtime.0;
@@ -249,7 +248,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     fn prepare_pace(&mut self) {
         let course = &self.task.plan.course;
         self.pace = Pace::new(self.options, &self.clock, self.clock.ticks(), course.transfer_bytes, course.seed);
-        self.attended = self.pace.is_some() || self.flush_every > 0 || self.ranges.is_some();
+        self.attended = self.pace.is_some() || self.flushing.is_wanted();
     }
 }
 

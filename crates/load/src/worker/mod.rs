@@ -8,6 +8,7 @@ mod drive;
 mod events;
 mod files;
 mod flight;
+mod flushing;
 mod goal;
 mod hist_log;
 mod iolog;

@@ -24,6 +24,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.measured_from.is_none() || self.options.time_based {
             return Some(PassLimit::REGION);
         }
+        // As in fio: where further passes would begin behind what the first one appended, or read, there is nothing to read.
+        if self.options.file_append && self.passes > 0 && !self.options.rw.0.writes() {
+            return None;
+        }
         let loops = self.options.loops;
         let plan = self.task.plan;
         let goes_on = self.passes < loops || plan.io_bytes.is_some_and(|each| self.more_to_do(each));
@@ -59,8 +63,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// The writes of a pass have ended, and the flush that they make due is done if further ones come. As in fio `fsync=` counts over
     /// passes: what is due when a pass ends is flushed before the files are closed, and once more in the files that are opened then.
     pub(super) fn flush_behind_pass(&mut self) -> End {
-        let due = self.flush_every > 0 && self.unflushed >= self.flush_every;
-        if !due || self.seamless || self.next_start() == StartOver::Rewind || !self.goes_on() {
+        if self.flushing.due().is_none() || self.seamless || self.next_start() == StartOver::Rewind || !self.goes_on() {
             return End::Pass;
         }
         match self.flush_if_due() {
@@ -98,9 +101,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if !self.seamless {
             self.start_over(how)?;
         }
-        if std::mem::take(&mut self.flush_again) {
-            self.unflushed = self.flush_every;
-        }
+        self.flush_again = false;
+        self.flushing.begin_pass();
         self.source.begin_pass(limit);
         self.files.begin_pass();
         if S::VERIFIED {
@@ -253,6 +255,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         report.trim = trim.finish();
         self.run_times(report);
         report.flushes = self.flushes.finish();
+        report.flushes_of_data = self.flushes_of_data;
         (report.first_error, report.forgiven_mismatches) = (self.first_error, self.forgiven_mismatches);
         report.fatal_error_counts = self.fatal_error_counts;
         report.latency_depth = self.goal.as_ref().and_then(super::goal::Goal::depth);

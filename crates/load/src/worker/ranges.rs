@@ -12,8 +12,6 @@ use crate::verify::walk::Checked;
 /// The writes of a worker since its files were last written back.
 pub(super) struct Ranges {
     asked: SyncRange,
-    /// Writes since the last call.
-    writes: u64,
     /// By file: from the first byte written to behind the last.
     written: Vec<Option<(u64, u64)>>,
 }
@@ -21,7 +19,7 @@ pub(super) struct Ranges {
 impl Ranges {
     /// `None` for a job that does not ask for it.
     pub(super) fn new(asked: SyncRange, files: usize) -> Option<Self> {
-        if asked.flags == 0 { None } else { Some(Self { asked, writes: 0, written: vec![None; files] }) }
+        if asked.flags == 0 { None } else { Some(Self { asked, written: vec![None; files] }) }
     }
 
     /// A write is issued.
@@ -29,7 +27,6 @@ impl Ranges {
         if operation.direction != Direction::Write {
             return;
         }
-        self.writes += 1;
         let (start, end) = (operation.offset, operation.offset + u64::from(operation.bytes));
         if let Some(written) = self.written.get_mut(file) {
             *written = Some(written.map_or((start, end), |(from, to)| (from.min(start), to.max(end))));
@@ -38,18 +35,9 @@ impl Ranges {
 }
 
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
-    /// Writes back, if it is time; nothing is under way then.
+    /// Writes a file back; nothing is under way.
     #[cold]
-    pub(super) fn sync_range_if_due(&mut self) -> Option<End> {
-        let ranges = self.ranges.as_mut()?;
-        if ranges.writes < ranges.asked.every {
-            return None;
-        }
-        ranges.writes = 0;
-        if let Err(end) = self.settle() {
-            return Some(end);
-        }
-        let file = if S::VARIED { self.source.next_file_to_flush() } else { 0 };
+    pub(super) fn sync_range(&mut self, file: usize) -> Option<End> {
         let ranges = self.ranges.as_mut()?;
         let (flags, found) = (ranges.asked.flags, ranges.written.get_mut(file).and_then(Option::take));
         // As in fio: a file that nothing was written to is left alone.
@@ -65,6 +53,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let ticks = self.clock.ticks().saturating_sub(before);
         self.flushes.record(self.clock.to_ns(ticks));
+        self.flushes_of_data += 1;
         None
     }
 }

@@ -157,7 +157,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return End::Failed(failure);
         }
         // Reads are no writes to flush after; the count goes on with the next pass of writes.
-        let unflushed = std::mem::take(&mut self.unflushed);
+        let flushing = self.flushing.clone();
+        self.flushing.restart();
         // Rates and pauses are the writes' own, and all writes are verified however late it is: verification must not
         // depend on which came first, the end of the runtime or the last write.
         let pace = self.pace.take();
@@ -168,7 +169,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let verified = pass(self);
         self.verifying_reads += self.operations_read().saturating_sub(before);
         self.verifying_ticks += self.clock.ticks().saturating_sub(begun);
-        (self.verifying_since, self.unflushed) = (None, unflushed);
+        (self.verifying_since, self.flushing) = (None, flushing);
         self.pace = pace;
         self.attended = attended;
         self.deadline = deadline;

@@ -252,6 +252,10 @@ impl Observer {
 
     /// Attaches the programs that the options ask for. Tasks must be attached first and detached last, so order matters.
     pub fn attach(&mut self) -> Result<(), BpfError> {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.detached = 0;
+            bss.faults_on = u32::from(self.options.faults);
+        }
         let progs = &mut self.skel.progs;
         let options = &self.options;
         let (calls, any_off) = (options.calls.is_some(), options.calls.is_some() || options.sched);
@@ -292,10 +296,12 @@ impl Observer {
         let before = self.links.len();
         self.links.retain(|(of, _)| *of != stream);
         self.options.faults &= stream != Stream::Faults;
-        if stream == Stream::Sched
-            && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
-        {
-            bss.sched_on = 0;
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            match stream {
+                Stream::Faults => bss.faults_on = 0,
+                Stream::Sched => bss.sched_on = 0,
+                _ => {}
+            }
         }
         if stream == Stream::Syscalls && self.options.maps {
             // Mapping calls were seen among all others; now they are looked for alone.
@@ -320,8 +326,13 @@ impl Observer {
         self.options.faults
     }
 
-    /// Detaches all programs. Records sent before stay in the rings.
+    /// Detaches all programs. Records sent before stay in the rings, and none comes after: programs whose links a forked child
+    /// still holds do nothing.
     pub fn detach(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.detached = 1;
+            bss.faults_on = 0;
+        }
         while self.links.pop().is_some() {}
     }
 

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Job files drawn by seed, run by fio and by pagelab: operations, bytes, flushes and files are the same.
+
+    tests/world/variants.py PAGELAB [--jobs 300] [--seed 1] [--only INDEX] [--keep]
+
+A job file has one or two sections of options that decide what is done, never how fast, so that two runs of one program agree. fio
+and pagelab each run it in a folder of its own under strace. Compared are, job by job, operations and bytes of each direction and
+what the report calls flushes; the flushing calls on files of the folder by name, as strace saw them; and names and sizes of the files left.
+
+What a job leaves to its random numbers (which direction, which block size, which file) is compared within a fifth, or four standard
+deviations of as many throws of a coin: the programs draw different numbers. The rest must be equal. A job that fio refuses, or that
+fails in fio, is not compared; one that pagelab alone refuses is listed with its words, and is no difference.
+
+The last line counts them; the status is 1 if a job differs. `--only INDEX --keep` runs one again and leaves its folders.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FLUSHES = ("fsync", "fdatasync", "sync_file_range", "msync", "syncfs", "sync")
+# Of figures that random numbers decide.
+TOLERANCE = 0.2
+TIMEOUT_S = 60
+
+SIZES = ("64k", "256k", "1m", "1000k", "300000")
+BLOCKS = ("512", "1k", "4k", "4096", "8k", "16k", "3k", "64k")
+SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2")
+ENGINES = (*SYNCHRONOUS, "psync", "psync", "libaio", "io_uring", "mmap", "posixaio")
+DIRECTIONS = ("read", "write", "randread", "randwrite", "rw", "randrw")
+
+# Option: (how often it is drawn, its values).
+EXTRAS = {
+    "nrfiles": (0.25, ("2", "3", "7")),
+    "file_service_type": (0.1, ("random", "roundrobin", "sequential", "roundrobin:3")),
+    "openfiles": (0.06, ("1", "2")),
+    "numjobs": (0.15, ("2", "3")),
+    "thread": (0.15, ("1",)),
+    "loops": (0.15, ("2", "3")),
+    "io_size": (0.12, ("128k", "50%", "2m", "96k")),
+    "number_ios": (0.1, ("7", "64")),
+    "offset": (0.1, ("16k", "25%", "64k")),
+    "offset_increment": (0.05, ("32k",)),
+    "fsync": (0.12, ("1", "8", "32")),
+    "fdatasync": (0.1, ("1", "5")),
+    "sync_file_range": (0.03, ("write:8", "wait_before,write:4")),
+    "end_fsync": (0.12, ("1",)),
+    "fsync_on_close": (0.12, ("1",)),
+    "sync": (0.05, ("1", "dsync")),
+    "create_fsync": (0.08, ("0", "1")),
+    "create_on_open": (0.05, ("1",)),
+    "create_serialize": (0.05, ("0",)),
+    "fallocate": (0.1, ("none", "posix", "keep", "truncate")),
+    "overwrite": (0.1, ("1",)),
+    "unlink": (0.1, ("1",)),
+    "unlink_each_loop": (0.05, ("1",)),
+    "file_append": (0.06, ("1",)),
+    "norandommap": (0.12, ("1",)),
+    "random_generator": (0.1, ("lfsr", "tausworthe64")),
+    "random_distribution": (0.08, ("zipf:1.1", "pareto:0.3", "normal:20", "zoned:60/10:30/20:10/70")),
+    "percentage_random": (0.06, ("30", "100")),
+    "iodepth": (0.2, ("4", "16")),
+    "iodepth_batch": (0.05, ("2",)),
+    "direct": (0.1, ("1",)),
+    "verify": (0.15, ("crc32c", "md5", "pattern", "xxhash", "sha256")),
+    "do_verify": (0.05, ("0", "1")),
+    "verify_backlog": (0.04, ("8",)),
+    "zero_buffers": (0.08, ("1",)),
+    "refill_buffers": (0.08, ("1",)),
+    "buffer_compress_percentage": (0.04, ("50",)),
+    "pre_read": (0.05, ("1",)),
+    "invalidate": (0.06, ("0", "1")),
+    "rw_sequencer": (0.04, ("sequential", "identical")),
+    "group_reporting": (0.05, ("1",)),
+    "allow_file_create": (0.03, ("0", "1")),
+    "create_only": (0.02, ("1",)),
+    "lockfile": (0.03, ("none", "exclusive")),
+    "size_is_filesize": (0.05, ("filesize",)),
+    "write_hint": (0.03, ("short",)),
+    "rate_iops": (0.03, ("20000",)),
+    "thinktime": (0.03, ("10",)),
+    "startdelay": (0.02, ("0",)),
+    "exitall_on_error": (0.03, ("1",)),
+    "continue_on_error": (0.04, ("none", "all")),
+    "unique_filename": (0.04, ("0", "1")),
+    "filename_format": (0.05, ("$jobname-$jobnum-$filenum", "f.$filenum")),
+}
+
+
+def section(rng):
+    """Options of one job, in the order in which they are written."""
+    engine = rng.choice(ENGINES)
+    options = {"ioengine": engine, "rw": rng.choice(DIRECTIONS)}
+    if rng.random() < 0.08 and not options["rw"].startswith("rand"):
+        # Behind a random direction it says how long the first random place is gone on from.
+        options["rw"] += rng.choice((":2", ":4k", ":8"))
+    draw_blocks(rng, options)
+    options["size"] = rng.choice(SIZES)
+    for name, (share, values) in EXTRAS.items():
+        if rng.random() < share:
+            options[name] = rng.choice(values)
+    if options.pop("size_is_filesize", None):
+        options["filesize"] = rng.choice(("16k-128k", "64k"))
+    if "nrfiles" not in options and rng.random() < 0.08:
+        options["filename"] = rng.choice(("one:two", "one", "sub/one"))
+    if options["rw"].startswith(("rw", "randrw")) and rng.random() < 0.3:
+        options["rwmixread"] = rng.choice(("10", "30", "90"))
+    if options.get("verify") == "pattern":
+        options["verify_pattern"] = "0xdeadbeef"
+    if rng.random() < 0.06:
+        options.update({"zonesize": "32k", "zonerange": "64k", "zoneskip": "64k", "zonemode": "strided"})
+    if options.get("direct"):
+        options["bs"] = "4k"
+        for name in ("bsrange", "bssplit", "bs_unaligned", "offset_increment"):
+            options.pop(name, None)
+    if not options["rw"].startswith(("write", "randwrite")):
+        # A read of what chance has not written yet fails.
+        options.pop("create_on_open", None)
+    if engine in SYNCHRONOUS or engine == "mmap":
+        options.pop("iodepth", None)
+        options.pop("iodepth_batch", None)
+    return options
+
+
+def draw_blocks(rng, options):
+    how = rng.random()
+    if how < 0.72:
+        options["bs"] = rng.choice(BLOCKS)
+    elif how < 0.8:
+        options["bs"] = rng.choice(("4k,8k", "8k,4k,16k", ",16k"))
+    elif how < 0.9:
+        options["bsrange"] = rng.choice(("1k-8k", "4k-16k", "512-4k"))
+    else:
+        options["bssplit"] = rng.choice(("4k/50:8k/50", "4k/10:16k/", "1k/30:4k/30:64k/40"))
+    if rng.random() < 0.05:
+        options["blockalign"] = "8k"
+    if rng.random() < 0.03:
+        options["bs_unaligned"] = "1"
+
+
+def drawn(seed, index):
+    """A job file: its text, and its sections."""
+    rng = random.Random(f"{seed}/{index}")
+    jobs = [section(rng) for _ in range(2 if rng.random() < 0.2 else 1)]
+    lines = []
+    for number, options in enumerate(jobs):
+        lines.append(f"[job{number}]")
+        if number and rng.random() < 0.7:
+            lines.append("stonewall")
+        lines += [f"{name}={value}" for name, value in options.items()]
+    return "\n".join(lines) + "\n", jobs
+
+
+class Ran:
+    """What a program did with a job file in a folder."""
+
+    def __init__(self, words, folder, text):
+        folder.mkdir()
+        (folder / "sub").mkdir()
+        (folder / "job.fio").write_text(text)
+        trace = folder.with_suffix(".strace")
+        watch = ["strace", "-f", "-qq", "-y", "-e", "signal=none", "-e", f"trace={','.join(FLUSHES)}", "--seccomp-bpf", "-o", trace]
+        words = [*map(str, watch), *words, "--output-format=json", "job.fio"]
+        try:
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            self.status, self.said, self.jobs, self.flushes, self.files = "timeout", "", {}, {}, {}
+            return
+        self.status, self.said = done.returncode, done.stderr.strip()
+        self.jobs = reported(done.stdout)
+        self.flushes = flushes(trace.read_text(errors="replace"), folder)
+        skipped = {"job.fio"}
+        files = (path for path in folder.rglob("*") if path.is_file() and path.name not in skipped and path.suffix != ".state")
+        self.files = {str(path.relative_to(folder)): path.stat().st_size for path in files}
+
+
+def reported(text):
+    """By job and direction: operations and bytes; by job: flushes, the error."""
+    if "{" not in text:
+        return {}
+    try:
+        jobs = json.loads(text[text.index("{") :])["jobs"]
+    except (ValueError, KeyError):
+        return {}
+    found = {}
+    for number, job in enumerate(jobs):
+        for key in ("read", "write", "trim"):
+            found[number, key] = (job[key]["total_ios"], job[key]["io_bytes"])
+        found[number, "sync"] = (job.get("sync", {}).get("total_ios", 0), 0)
+        found[number, "error"] = (job["error"], 0)
+    return found
+
+
+def flushes(trace, folder):
+    """Calls that flush files of the folder, by name, beginning and end of an interrupted one as one."""
+    seen = collections.Counter()
+    for line in trace.splitlines():
+        call = re.search(r"\b(\w+)\((?:\d+<([^>]*)>|0x)?", line)
+        if not call or "resumed>" in line:
+            continue
+        name, path = call.group(1), call.group(2)
+        if path is None or path.startswith(str(folder)):
+            seen[name] += 1
+    return dict(seen)
+
+
+def left_to_chance(options):
+    """What random numbers decide in a job: directions, sizes, files."""
+    mixed = "rw" in options["rw"].split(":")[0].replace("randwrite", "").replace("randread", "")
+    sizes = any(name in options for name in ("bsrange", "bssplit")) or ("," in options.get("bs", "") and mixed)
+    ranged = "-" in options.get("filesize", "")
+    file_by_chance = options.get("file_service_type", "").startswith("random") and "nrfiles" in options
+    overlaps = options["rw"].startswith("rand") and ("norandommap" in options or "random_distribution" in options)
+    return mixed or sizes or ranged or file_by_chance or overlaps or "percentage_random" in options
+
+
+def near(one, other, by_chance):
+    """Equal, or within a fifth where chance decides; small counts may differ by more."""
+    if one == other or not by_chance:
+        return one == other
+    most = max(one, other)
+    # Bytes go by blocks of some KiB.
+    throws = most if most < 10_000 else most / 4096
+    return abs(one - other) <= most * max(TOLERANCE, 4 / throws**0.5)
+
+
+def differences(fio, mine, jobs):
+    """Sentences, one for each figure that is not the same."""
+    chance = any(map(left_to_chance, jobs))
+    # glibc's threads queue flushes: two runs of fio differ by a tenth.
+    threads_flush = any(options["ioengine"] == "posixaio" for options in jobs)
+    found = []
+    if sorted(fio.jobs) != sorted(mine.jobs):
+        return [f"jobs reported: {len(fio.jobs) // 5} by fio, {len(mine.jobs) // 5} by pagelab"]
+    for key, figures in fio.jobs.items():
+        for what, one, other in zip(("operations", "bytes"), figures, mine.jobs[key], strict=True):
+            if not near(one, other, chance and key[1] != "error"):
+                found.append(f"job {key[0]} {key[1]} {what}: fio {one}, pagelab {other}")
+    for name in sorted({*fio.flushes, *mine.flushes}):
+        one, other = fio.flushes.get(name, 0), mine.flushes.get(name, 0)
+        if not near(one, other, chance or threads_flush):
+            found.append(f"{name}: fio {one}, pagelab {other}")
+    ranged = any("-" in options.get("filesize", "") for options in jobs)
+    if sorted(fio.files) != sorted(mine.files):
+        found.append(f"files: fio {sorted(fio.files)}, pagelab {sorted(mine.files)}")
+    elif not ranged:
+        wrong = {name: (size, mine.files[name]) for name, size in fio.files.items() if not near(size, mine.files[name], chance)}
+        found += [f"size of {name}: fio {one}, pagelab {other}" for name, (one, other) in wrong.items()]
+    return found
+
+
+def asked(binary, seed, index, keep):
+    """The outcome of one job file, and what there is to say of it."""
+    text, jobs = drawn(seed, index)
+    work = pathlib.Path(tempfile.mkdtemp(prefix=f"variant-{seed}-{index}-", dir="/var/tmp"))
+    try:
+        fio = Ran(["fio"], work / "fio", text)
+        mine = Ran([str(binary), "run", "-q"], work / "pagelab", text)
+        if any(figures[0] for key, figures in fio.jobs.items() if key[1] == "error"):
+            return "failed in fio", []
+        if fio.status == 0 and mine.status == 0 or fio.jobs and mine.jobs:
+            found = differences(fio, mine, jobs)
+            return ("differs", found) if found else ("alike", [])
+        if fio.status != 0 and mine.status != 0:
+            return "refused by both", []
+        if fio.status == 0:
+            return "refused here", [mine.said.splitlines()[0] if mine.said else f"status {mine.status}"]
+        return "differs", [f"fio ends with {fio.status}: {fio.said[:200]!r}; pagelab runs it"]
+    finally:
+        if keep:
+            print(work)
+        else:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pagelab", type=pathlib.Path)
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    for needed in ("fio", "strace"):
+        if not shutil.which(needed):
+            sys.exit(f"variants.py: found no {needed}; type: make setup-test")
+    outcomes = collections.Counter()
+    indices = range(arguments.jobs) if arguments.only is None else [arguments.only]
+    for index in indices:
+        outcome, words = asked(arguments.pagelab.resolve(), arguments.seed, index, arguments.keep)
+        outcomes[outcome] += 1
+        if words or arguments.only is not None:
+            print(f"{arguments.seed}/{index} {outcome}:", *words, sep="\n    ", flush=True)
+    print(f"{len(indices)} jobs: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())))
+    return 1 if outcomes["differs"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
