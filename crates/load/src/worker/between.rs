@@ -108,9 +108,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
 
     /// Nothing more will be done in this file in this pass.
     pub(super) fn close(&mut self, file: usize) -> Result<(), End> {
-        // What is to be verified comes from the medium.
-        let wanted = self.options.fsync_on_close || (S::VERIFIED && self.source.progress().is_some());
-        let flushes = wanted && self.options.rw.0.writes() && !self.files.is_flushed(file);
+        let flushes = self.options.fsync_on_close && self.options.rw.0.writes() && !self.files.is_flushed(file);
         if self.flight.concerns(file) && !flushes {
             self.flight.closing.push(file);
             return Ok(());
@@ -121,8 +119,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.forget(file);
         if flushes {
             self.switch_to(file)?;
-            let flushed = if S::VERIFIED { self.engine.flush(false) } else { self.engine.flush_closing() };
-            flushed.map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
+            self.engine.flush_closing().map_err(|fault| End::Failed(super::events::flush_failure(fault)))?;
             self.files.note_flush(file);
         }
         // Files that are to be removed at the end of the pass stay open until then.

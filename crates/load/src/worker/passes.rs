@@ -94,7 +94,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let limit = self.limit().filter(|_| covered > 0);
         self.note_unlink(limit.is_some());
         // As in fio: what was flushed just now is not flushed once more by end_fsync.
-        if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again {
+        // A pass that was verified was flushed before that.
+        let was_verified = S::VERIFIED && self.reads_back();
+        if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again && !was_verified {
             self.final_flush()?;
         }
         let Some(limit) = limit else { return Ok(false) };
@@ -198,7 +200,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if let Some(log) = &mut self.iolog {
             log.flush_all();
         }
-        if self.options.fsync_on_close && !S::VERIFIED {
+        if self.options.fsync_on_close {
             // As in fio: files that were flushed when the pass closed them are opened and flushed once more.
             self.files.begin_pass();
         }

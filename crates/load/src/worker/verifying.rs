@@ -148,12 +148,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let begun = self.clock.ticks();
         self.verifying_since = Some(begun);
-        if let Err(failure) = self
-            .files
-            .flush_open(&mut self.engine)
-            .map_err(super::events::flush_failure)
-            .and_then(|()| self.start_over(StartOver::Reread))
-        {
+        // As in fio: what no option flushes is verified from where it is, the page cache or the medium.
+        let flushed = if self.flush_again { Ok(()) } else { self.flush_written_files() };
+        if let Err(failure) = flushed.and_then(|()| self.start_over(StartOver::Reread)) {
             return End::Failed(failure);
         }
         // Reads are no writes to flush after; the count goes on with the next pass of writes.
@@ -175,11 +172,25 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.deadline = deadline;
         self.set_next_event();
         match verified {
+            End::Pass if matches!(end, End::Pass) => self.flush_read_files().map_or_else(End::Failed, |()| end),
             End::Pass => end,
             // What is measured begins with a pass of writes.
             End::Ramp if !self.writes_again() => End::Stopped,
             other => other,
         }
+    }
+
+    /// `fsync_on_close` of files that are closed to be opened for reading, then `end_fsync` and `fsync_on_close` once more, as by fio.
+    fn flush_written_files(&mut self) -> Result<(), crate::report::Failure> {
+        if self.options.fsync_on_close {
+            self.files.flush_open(&mut self.engine).map_err(super::events::flush_failure)?;
+        }
+        self.final_flush()
+    }
+
+    /// `fsync_on_close` of files that were opened to be verified.
+    fn flush_read_files(&mut self) -> Result<(), crate::report::Failure> {
+        if self.options.fsync_on_close { self.final_flush() } else { Ok(()) }
     }
 
     /// Whether passes of reads follow passes of writes.

@@ -88,14 +88,15 @@ fn different_jobs_over_the_same_bytes_take_turns() {
     }
 }
 
+/// fio runs them, and so do we, with a word about what may come of it.
 #[test]
-fn writes_that_do_not_exclude_each_other_are_refused() {
+fn of_writes_that_do_not_exclude_each_other_is_said_what_may_come_of_it() {
     let place = tempfile::tempdir().expect("tempdir");
     for more in ["--ioengine=mmap", "--direct=1", "--verify_backlog=4"] {
         let job = format!("--filename=f --rw=write --bs=4k --size=64k --numjobs=2 --verify=md5 {more}");
         let output = try_in(place.path(), &job);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && told.contains("offset_increment="), "{told}");
+        assert!(output.status.code() != Some(2) && told.contains("offset_increment="), "{told}");
         // One after the other they are alone.
         let alone = format!(
             "--filename=f --rw=write --bs=4k --size=64k --verify=md5 {more} --name=k --stonewall --filename=f --rw=write --bs=4k --size=64k --verify=md5 {more}"
