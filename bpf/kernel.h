@@ -64,6 +64,7 @@ struct super_block {
 struct inode {
 	__u16 i_mode;
 	struct super_block *i_sb;
+	__u32 i_rdev;
 	unsigned long i_ino;
 	__u32 i_generation;
 	void *i_private;
@@ -99,6 +100,7 @@ struct proc_ns_operations {
 };
 
 struct ns_common {
+	unsigned int inum;
 	const struct proc_ns_operations *ops;
 };
 
@@ -107,7 +109,12 @@ struct vfsmount {
 };
 
 struct mnt_namespace {
+	struct ns_common ns;
 	__u64 event;
+};
+
+struct nsproxy {
+	struct mnt_namespace *mnt_ns;
 };
 
 struct mount {
@@ -257,6 +264,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
 	struct css_set *cgroups;
 	struct seccomp seccomp;
 	unsigned int ptrace;

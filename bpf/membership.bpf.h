@@ -24,6 +24,8 @@ struct task_state {
 	__u32 claimed;      /* somebody is making it a member, or has */
 	__u32 wanted;       /* the recorder asked for this process; its threads are looked for */
 	__u32 entry_unseen; /* of the call that it may be in: its next return has no entry */
+	__u32 fds_looked_at; /* descriptors that its calls made (used.bpf.h) */
+	__u32 padding;
 };
 
 struct {

@@ -28,6 +28,7 @@
 #include "sched.bpf.h"
 #include "targets.bpf.h"
 #include "unfinished.bpf.h"
+#include "used.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -50,6 +51,10 @@ struct wire_types {
 	enum path_flags path_flags;
 	struct place_key place_key;
 	struct known_place known_place;
+	enum used_what used_what;
+	struct used_key used_key;
+	struct used_place used_place;
+	struct used_event used_event;
 };
 const volatile struct wire_types *wire_types = NULL;
 
@@ -155,6 +160,7 @@ int sys_exit(unsigned long long *ctx)
 	if (detached)
 		return 0;
 	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
+	used_in_call((struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
 
@@ -202,6 +208,7 @@ int any_exit(unsigned long long *ctx)
 		return 0;
 	syscall_returned(bpf_get_current_task_btf(), (struct pt_regs *)ctx[0], ctx[1]);
 	map_call_returned(ctx, (struct pt_regs *)ctx[0], ctx[1]);
+	used_in_call((struct pt_regs *)ctx[0], ctx[1]);
 	return 0;
 }
 

@@ -161,6 +161,7 @@ enum event_type {
 	EVENT_TASK = 1,
 	EVENT_MAP = 2,
 	EVENT_PATH = 3,
+	EVENT_USED = 4,
 };
 
 enum task_op {
@@ -262,6 +263,38 @@ enum name_limits {
 enum path_flags {
 	PATH_OWN_NAME = 1,  /* it has no place in a folder: `names` is the one that the kernel gave it, or the kind of a namespace */
 	PATH_UNKNOWN = 2,   /* it was renamed again and again while it was read */
+};
+
+/* What a call on a descriptor is looked at for (used.bpf.h). */
+enum used_what {
+	USED_MAKES_FD = 1,
+	USED_READS = 2,
+	USED_WRITES = 4,
+	USED_SAFETY = 8,
+};
+
+/* A file system or block device, as the tasks of a mount namespace see it. */
+struct used_key {
+	__u64 mnt_ns;       /* inode number of the namespace */
+	__u32 dev;          /* of the file system, in the kernel's own encoding: major << 20 | minor */
+	__u32 rdev;         /* of the device, if the file is a block device; else 0 */
+};
+
+struct used_place {
+	__u64 opens;
+	__u64 read_bytes;
+	__u64 written_bytes;
+	__u64 syncs;
+	__u32 pid;          /* who was there first */
+	__u32 padding;
+};
+
+/* A place is met for the first time. */
+struct used_event {
+	__u32 type;
+	__u32 pid;
+	__u64 ts;
+	struct used_key key;
 };
 
 /* The file that a name is of. */

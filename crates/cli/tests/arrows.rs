@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("load", &["fiojob", "mapping", "residency", "host", "recording"]),
     ("observe", &["recording", "residency", "host"]),
     // `views` for the rollups, which are written when a recording is closed.
-    ("session", &["fiojob", "load", "observe", "host", "recording", "views"]),
+    ("session", &["fiojob", "load", "observe", "host", "recording", "residency", "views"]),
     // Without `session`: it starts `pagelab record`, a process for each recording.
     ("agent", &["recording", "host", "residency"]),
     // Without `views`, which ask recordings: what happens now is in none yet.

@@ -65,6 +65,7 @@ mod test_programs;
 mod trend;
 mod ui;
 mod upgrade;
+mod used_devices;
 mod waits_in_calls;
 mod watch;
 mod whole_tree;

@@ -168,6 +168,11 @@ pub fn of_process(root: &Path, pid: u32, shown_env: &[String]) -> Vec<Setting> {
     out.finish()
 }
 
+/// The settings of one mount, as a snapshot has them; `source` is the table that it was read from.
+pub fn of_mount(mount: &pagelab_residency::mounts::Mount, source: &str) -> Vec<Setting> {
+    mounts::rows(mount, source).into()
+}
+
 /// The limits of the control groups of the process `pid`, each with the file that it stands in.
 pub(crate) fn cgroup_rows(root: &Path, pid: u32) -> Vec<Setting> {
     let mut out = Collector::new(root);

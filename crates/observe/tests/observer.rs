@@ -78,6 +78,7 @@ fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -
         match event {
             Event::Task(task) => seen.tasks.push(task),
             Event::Map(map) => seen.maps.push(map),
+            Event::Used(_) => {}
             Event::Path(path) => {
                 _ = seen
                     .paths

@@ -123,6 +123,7 @@ impl Seen {
         observer.drain_events(|event| match event {
             Event::Task(task) => self.tasks.push(task),
             Event::Map(map) => self.maps.push(map),
+            Event::Used(_) => {}
             Event::Path(path) => {
                 _ = self
                     .paths

@@ -63,6 +63,7 @@ mod settings_rows;
 pub mod signals;
 mod subject;
 mod target;
+mod used;
 mod values;
 
 pub use child::{Ended, SpawnError};

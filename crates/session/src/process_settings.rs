@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// By then a wrapper has become the program that it starts; few programs have done much of their work.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Beginnings of the keys that are the process's own.
-const OF_PROCESS: [&str; 7] = ["task.", "mm.thp_disable", "rlimit.", "env.", "cgroup.", "program.", "file."];
+/// Beginnings of the keys that are the process's own. Mounts are of its namespace.
+const OF_PROCESS: [&str; 8] = ["task.", "mm.thp_disable", "rlimit.", "env.", "cgroup.", "program.", "file.", "mount."];
 
 /// The process's own settings at the start, and when they are read once more.
 #[derive(Debug, Default)]

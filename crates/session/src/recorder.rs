@@ -30,6 +30,7 @@ use crate::second_signal::PATIENCE_WITH_NAMES;
 use crate::settings_rows::{self, Rows};
 use crate::signals;
 use crate::subject::Subject;
+use crate::used::Used;
 
 /// Nanoseconds since the epoch.
 pub(crate) fn realtime_ns() -> i64 {
@@ -53,6 +54,10 @@ pub(crate) struct Recorder {
     sampler: Option<Sampler>,
     /// What of the settings is the target's own, to be read once more.
     process_settings: ProcessSettings,
+    /// What the target works on.
+    used: Used,
+    /// Settings are recorded.
+    with_settings: bool,
     /// The target's processes are sampled.
     follows: bool,
     /// Time between two samples of the metrics.
@@ -107,6 +112,8 @@ impl Recorder {
             caller,
             sampler: None,
             process_settings: ProcessSettings::default(),
+            used: Used::default(),
+            with_settings: false,
             follows: false,
             sample_interval_ns: as_ns(DEFAULT_METRICS_INTERVAL),
             next_sample_ns: i64::MIN,
@@ -140,6 +147,7 @@ impl Recorder {
             Marks::listen(Caller::of_sudo()).inspect_err(|error| tracing::info!("marks cannot be taken: {error}")).ok();
         let cpus = self.writer.manifest().cpus.unwrap_or(1);
         self.pace = Pace::of(options);
+        self.with_settings = options.streams.contains(Stream::Settings);
         self.sample_interval_ns = as_ns(options.metrics_interval);
         self.close_nice = options.close_nice;
         self.budget = options.budget_pct.map(|pct| Budget::new(pct, cpus, options.bpf_stats));
@@ -311,6 +319,11 @@ impl Recorder {
         }
         round.spent.pause();
         round.write_rest(writer);
+        let mounts = self.used.meet(&self.round.events);
+        if self.with_settings && !mounts.is_empty() {
+            settings_rows::write_mounts(self.setting_rows(), &mounts);
+        }
+        let round = &mut self.round;
         let has_moved = !round.events.is_empty();
         round.clear();
         self.take_marks(now);
@@ -362,6 +375,9 @@ impl Recorder {
         self.count();
         self.probes.count_events();
         let bpf = self.probes.tree.as_ref().and_then(Tree::bpf);
+        if let Some(watcher) = bpf {
+            extra.insert("used".to_owned(), serde_json::json!(self.used.list(&watcher.observer().used_places())));
+        }
         extra.insert("fault_details".to_owned(), BpfWatcher::details_summary(bpf));
         extra
     }

@@ -79,6 +79,16 @@ pub(crate) fn write_builds(mut rows: Rows<'_>, builds: &[Setting]) {
     }
 }
 
+/// Writes the settings of mounts that the target uses, as far as they were not known at the start: of one that it made, and of one that
+/// only its namespace has.
+pub(crate) fn write_mounts(mut rows: Rows<'_>, mounts: &[Setting]) {
+    for setting in mounts {
+        if rows.own.differs(&setting.key, setting.value.as_deref()) {
+            rows.push("start", setting);
+        }
+    }
+}
+
 fn of(key: &str, value: Option<&str>) -> Setting {
     Setting { key: key.to_owned(), value: value.map(str::to_owned), source: String::new(), reason: None }
 }

@@ -84,7 +84,7 @@ pub(crate) struct Refuter {
     pub means: &'static str,
 }
 
-/// A remedy. In a command `{device}` is the busiest block device, and `{group}` the folder of the program's control group.
+/// A remedy. In a command `{device}` is the target's block device, and `{group}` the folder of the program's control group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remedy {
     pub reach: Reach,
@@ -401,7 +401,7 @@ impl ComponentRule {
     }
 
     fn fixes(&self, scene: &Scene<'_>, setting: Option<&SettingSubject>) -> Vec<Fix> {
-        let device = scene.busiest_device.unwrap_or("DEVICE");
+        let device = scene.device.unwrap_or("DEVICE");
         let own = self.remedies.iter().map(|remedy| Fix {
             reach: remedy.reach,
             text: remedy.text.to_owned(),
@@ -436,6 +436,7 @@ fn unknown_account(scene: &Scene<'_>, def: &CauseDef) -> Option<String> {
 
 fn number(scene: &Scene<'_>, name: &str, unit: &str, quantity: Quantity) -> Number {
     let name = if quantity.is_of_work() { format!("{name} per {}", scene.evidence.per()) } else { name.to_owned() };
+    let name = format!("{name}{}", quantity.devices_words(scene));
     // Shares are told in per cent.
     let scale = if unit == "%" { 100.0 } else { 1.0 };
     scene.number(&name, unit, |run| quantity.of(scene, run).map(|value| scale * value))

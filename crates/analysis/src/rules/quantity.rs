@@ -1,7 +1,8 @@
 //! Quantities that rules compare between the sides, declared as data so that tests can build recordings for each of them.
 
 use super::evidence::{PlaceTime, RunEvidence, SideEvidence};
-use super::scene::Scene;
+use super::finding::SideName;
+use super::scene::{Scene, device_of};
 use pagelab_views::run::MetricKey;
 use pagelab_vocab::mechanisms::OTHER;
 use pagelab_vocab::syscalls::Purpose;
@@ -10,7 +11,7 @@ use pagelab_vocab::syscalls::Purpose;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Quantity {
     /// Increase of these counters in the measured time, per unit of work. A name stands for all its instances,
-    /// `name[instance]` for one; `disk.*` for those of the busiest device.
+    /// `name[instance]` for one; `disk.*` for those of the target's own device.
     Events(&'static [&'static str]),
     /// Increase of the first counters over that of the second.
     Ratio(&'static [&'static str], &'static [&'static str]),
@@ -34,6 +35,8 @@ pub(crate) enum Quantity {
     TimeRatio(&'static [&'static str], &'static [&'static str]),
     /// Speed of the CPUs, calls per second.
     CpuSpeed,
+    /// 1 if the target's own device is none that the faster side's runs work on, else 0.
+    OtherDevice,
 }
 
 /// A way into the kernel.
@@ -76,7 +79,9 @@ impl Way {
 impl Quantity {
     /// The figure of a run, not yet per unit of work; `None` where it was not recorded.
     pub(crate) fn of_run(&self, scene: &Scene<'_>, run: &RunEvidence) -> Option<f64> {
-        let device = scene.busiest_device;
+        // Each side's figure is of its own device. One that has none has no figure.
+        let device =
+            if run.devices.are_known { Some(run.devices.main.as_deref().unwrap_or_default()) } else { scene.device };
         let events = |names: &[&str]| sum(run, names, device);
         match self {
             Self::Events(names) => events(names),
@@ -96,6 +101,7 @@ impl Quantity {
             Self::Time(names) => run.account.as_ref()?.time_ns(names),
             Self::TimeIn(names, way) => run.account.as_ref()?.time_in(names, |place| way.is_of(place)),
             Self::CpuSpeed => run.cpu_speed,
+            Self::OtherDevice => other_device(scene, run),
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
                 (under > 0.0).then(|| over / under)
@@ -119,6 +125,34 @@ impl Quantity {
         )
     }
 
+    /// Whether it is a figure of one device.
+    fn is_of_device(&self) -> bool {
+        let of = |names: &[&str]| names.iter().any(|name| name.starts_with("disk."));
+        match self {
+            Self::Events(names) => of(names),
+            Self::Ratio(over, under) => of(over) || of(under),
+            _ => false,
+        }
+    }
+
+    /// Which device a side's figure is of, behind the figure; nothing for what is of no device, or where it is not known.
+    fn device_words(&self, side: &SideEvidence) -> String {
+        device_of(side).filter(|_| self.is_of_device()).map_or_else(String::new, |device| format!(" ({device})"))
+    }
+
+    /// The same of both sides, behind the name of the figure.
+    pub(crate) fn devices_words(&self, scene: &Scene<'_>) -> String {
+        if !self.is_of_device() {
+            return String::new();
+        }
+        let of = |name| scene.evidence.side(name).and_then(device_of);
+        match (of(SideName::Base), of(SideName::Test)) {
+            (Some(base), Some(test)) if base != test => format!(" ({base} on base, {test} on test)"),
+            (Some(device), _) | (None, Some(device)) => format!(" ({device})"),
+            (None, None) => String::new(),
+        }
+    }
+
     /// The figures of a side's runs.
     pub(crate) fn values(&self, scene: &Scene<'_>, side: &SideEvidence) -> Vec<f64> {
         side.values(|run| self.of(scene, run))
@@ -134,6 +168,17 @@ impl Quantity {
     pub(crate) fn median(&self, scene: &Scene<'_>, side: &SideEvidence) -> Option<f64> {
         side.median(|run| self.of(scene, run))
     }
+}
+
+/// Whether the run's own device is none of the faster side's; `None` where either is not known.
+fn other_device(scene: &Scene<'_>, run: &RunEvidence) -> Option<f64> {
+    let fast = &scene.fast?.runs;
+    let own = run.devices.main.as_deref()?;
+    if !fast.iter().any(|run| run.devices.main.is_some()) {
+        return None;
+    }
+    let is_there = fast.iter().any(|other| other.devices.main.as_deref() == Some(own));
+    Some(if is_there { 0.0 } else { 1.0 })
 }
 
 /// Sum of the increases of the counters that the names stand for; `None` if none of them was recorded.
@@ -216,7 +261,7 @@ pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quan
     Sign::new(what, unit, quantity, Change::Keeps(part))
 }
 
-/// Bytes that the busiest device moved.
+/// Bytes that the target's device moved.
 pub(crate) const DEVICE_BYTES: Quantity = Quantity::Events(&["disk.read_bytes", "disk.write_bytes"]);
 /// Requests that it served.
 pub(crate) const DEVICE_REQUESTS: Quantity = Quantity::Events(&["disk.reads", "disk.writes"]);
@@ -360,7 +405,9 @@ impl Sign {
             return other.sentence(scene);
         }
         let said = |side: &SideEvidence| match self.quantity.median(scene, side) {
-            Some(value) => format!("{} on {}", amount(value, self.unit), side.word()),
+            Some(value) => {
+                format!("{} on {}{}", amount(value, self.unit), side.word(), self.quantity.device_words(side))
+            }
             None => format!("not known on {}", side.word()),
         };
         let per = if self.quantity.is_of_work() { format!(" per {}", scene.evidence.per()) } else { String::new() };

@@ -24,9 +24,9 @@ pub struct Scene<'a> {
     pub slow: &'a SideEvidence,
     /// The other side; `None` for a lone recording.
     pub fast: Option<&'a SideEvidence>,
-    /// The block device that was busy for the longest time on the slow side. A device of the device mapper and the one below it
-    /// are both busy: every figure is taken from the same one.
-    pub(crate) busiest_device: Option<&'a str>,
+    /// The block device of the slow side: the target's own. Where that is not known it is the one that was busy for the longest time: a
+    /// device of the device mapper and the one below it are both busy, and every figure is taken from the same one.
+    pub(crate) device: Option<&'a str>,
 }
 
 /// Part of the busiest device's time below which another one is next to idle.
@@ -42,19 +42,23 @@ pub(crate) struct Subject {
 impl<'a> Scene<'a> {
     /// The lone recording.
     pub(crate) fn alone(evidence: &'a Evidence) -> Self {
-        Self { evidence, slow: &evidence.test, fast: None, busiest_device: busiest_device(&evidence.test) }
+        Self { evidence, slow: &evidence.test, fast: None, device: device_of(&evidence.test) }
     }
 
     /// The scene of a comparison whose slower side is known.
     pub(crate) fn of_comparison(evidence: &'a Evidence, slower: SideName) -> Option<Self> {
         let (slow, fast) = (evidence.side(slower)?, evidence.side(slower.other())?);
-        Some(Self { evidence, slow, fast: Some(fast), busiest_device: busiest_device(slow) })
+        Some(Self { evidence, slow, fast: Some(fast), device: device_of(slow) })
     }
 
-    /// Whether a block device may be the target's: one that is next to idle on both sides beside the busiest is not. Of a device that no
-    /// counter is known of, it may be.
+    /// Whether a block device may be the target's: one that its files lie on. Where these are not known, one that is next to idle on both
+    /// sides beside the busiest is not, and one that no counter is known of may be.
     pub(crate) fn uses(&self, device: &str) -> bool {
-        let Some(busiest) = self.busiest_device else { return true };
+        let runs = || [Some(self.slow), self.fast].into_iter().flatten().flat_map(|side| &side.runs);
+        if runs().any(|run| run.devices.are_known) {
+            return runs().any(|run| run.devices.names.iter().any(|name| name == device));
+        }
+        let Some(busiest) = self.device else { return true };
         let busy = |of: &str| {
             let of_side = |side: &SideEvidence| side.median(|run| run.events("disk.busy_ns", Some(of)));
             [Some(self.slow), self.fast].into_iter().flatten().filter_map(of_side).reduce(f64::max)
@@ -178,6 +182,17 @@ impl<'a> Scene<'a> {
     pub(crate) fn huge_bytes(&self) -> u64 {
         self.slow.runs.iter().find_map(|run| run.profile.as_ref()).map_or(2 << 20, |profile| profile.huge_bytes)
     }
+}
+
+/// The device of most runs of a side that know theirs, else the busiest.
+pub(crate) fn device_of(side: &SideEvidence) -> Option<&str> {
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    for main in side.runs.iter().filter_map(|run| run.devices.main.as_deref()) {
+        *runs.entry(main).or_default() += 1;
+    }
+    let is_known = side.runs.iter().any(|run| run.devices.are_known);
+    let own = runs.into_iter().max_by_key(|(_, count)| *count).map(|(device, _)| device);
+    if is_known { own } else { busiest_device(side) }
 }
 
 fn busiest_device(side: &SideEvidence) -> Option<&str> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagelab_analysis::compare::Moved;
 use pagelab_analysis::rules::evidence::{
-    Account, Contrast, Events, Evidence, KernelSamples, PlaceTime, PoolLevels, PrimaryEvidence, RunEvidence,
+    Account, Contrast, Devices, Events, Evidence, KernelSamples, PlaceTime, PoolLevels, PrimaryEvidence, RunEvidence,
     SettingChange, SideEvidence, Workers,
 };
 use pagelab_analysis::rules::{Confidence, SideName};
@@ -111,6 +111,9 @@ pub(crate) struct KeptRun {
     /// Least available, first available, most pages, most surplus, by page size.
     pools: BTreeMap<u64, [f64; 4]>,
     pub(crate) unreadable: Vec<String>,
+    /// Files of before recordings told have none.
+    #[serde(default)]
+    devices: Devices,
     pub(crate) profile: Option<MappingProfile>,
 }
 
@@ -145,6 +148,7 @@ impl KeptRun {
             loss: run.loss.clone(),
             pools: run.pools.iter().map(|(size, of)| (*size, levels(of))).collect(),
             unreadable: run.unreadable.clone(),
+            devices: run.devices.clone(),
             profile: run.profile.clone(),
         }
     }
@@ -175,6 +179,7 @@ impl KeptRun {
             loss: self.loss.clone(),
             pools: self.pools.iter().map(|(size, of)| (*size, pool(*of))).collect(),
             unreadable: self.unreadable.clone(),
+            devices: self.devices.clone(),
         }
     }
 }

@@ -41,6 +41,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("fork.copies", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("io.direct", "not named first in its case of the eighth set, or not counted there"),
     ("io.smaller_requests", "three runs a side take more than 16 KiB: their classes of mappings do"),
+    ("device.other", "a rule since the eighth set"),
     ("journal.full", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("ksm.separated", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("map.churn", "not named first in its case of the eighth set, or not counted there"),

@@ -15,6 +15,7 @@ mod renames;
 pub(crate) mod rings;
 mod targets;
 mod task_stacks;
+mod used;
 mod watcher;
 mod wire;
 
@@ -34,6 +35,7 @@ pub(crate) use object::{
 pub use rings::{CallCounts, CallRings, FaultCounts, FaultRings};
 pub use targets::{Cgroup, Members};
 pub use task_stacks::{TaskStackOptions, TaskStacks};
+pub use used::{Use, UsedEvent, UsedPlace};
 pub use watcher::BpfWatcher;
 pub(crate) use wire::user_dev;
 pub use wire::{Event, FaultSlot, MAP_KINDS, MAP_OPS, MapEvent, PathEvent, Special, TaskEvent, TaskOp};
@@ -504,6 +506,7 @@ fn configure(open: &mut OpenObserverSkel<'static>, options: &ObserverOptions) {
     let Some(rodata) = open.maps.rodata_data.as_deref_mut() else { return };
     rodata.counting_only = options.counting_only;
     rodata.begins_at_lock = u32::from(!options.begin_at_entry);
+    used::configure(&mut rodata.used_calls);
     for info in options.calls.iter().flatten() {
         let Some(known) = rodata.call_infos.get_mut(info.nr as usize) else { continue };
         known.args = info.args.min(6);

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::object::{WireRecord, read};
 use super::skeleton::types;
+use super::used::{self, UsedEvent};
 
 pub use types::fault_slot as FaultSlot;
 
@@ -203,6 +204,8 @@ pub enum Event {
     Map(MapEvent),
     /// A file's name.
     Path(PathEvent),
+    /// A file system or device is worked on for the first time.
+    Used(UsedEvent),
 }
 
 impl Event {
@@ -212,6 +215,7 @@ impl Event {
             Self::Task(task) => task.ts,
             Self::Map(map) => map.ts,
             Self::Path(path) => path.ts,
+            Self::Used(used) => used.ts,
         }
     }
 }
@@ -223,6 +227,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Event> {
         types::event_type::EVENT_TASK => read::<types::task_event>(bytes).and_then(|raw| task(&raw)).map(Event::Task),
         types::event_type::EVENT_MAP => read::<types::map_event>(bytes).and_then(|raw| map(&raw)).map(Event::Map),
         types::event_type::EVENT_PATH => path_of(bytes).map(Event::Path),
+        types::event_type::EVENT_USED => read::<types::used_event>(bytes).map(|raw| Event::Used(used::event(&raw))),
         _ => None,
     }
 }

@@ -189,7 +189,7 @@ impl Feed {
             match event {
                 Event::Task(task) => self.task(task, writer),
                 Event::Map(map) if self.record_maps => self.map(map, writer, actions),
-                Event::Map(_) | Event::Path(_) => {}
+                Event::Map(_) | Event::Path(_) | Event::Used(_) => {}
             }
         }
     }

@@ -180,7 +180,7 @@ impl Stacks {
         match event {
             Event::Task(task) => self.task(task),
             Event::Map(map) => self.map(map),
-            Event::Path(_) => {}
+            Event::Path(_) | Event::Used(_) => {}
         }
     }
 

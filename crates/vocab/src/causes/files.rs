@@ -244,6 +244,25 @@ pub(super) const CAUSES: &[CauseDef] = &[
         ],
     },
     CauseDef {
+        id: "device.other",
+        title: "the target's files lie on another device, which takes longer",
+        topics: &["io"],
+        settings: &[],
+        help: "The devices that the target's own files lie on are known from its calls. Where the sides work on two, and a request of \
+               the one takes longer than of the other, comparing anything else of the two devices says nothing. It needs longer \
+               requests and waiting for the device.",
+        event: EventCost::measured("request"),
+        components: &[
+            "off.read",
+            "off.direct_io",
+            "off.block_queue",
+            "off.async_io",
+            "off.write_back",
+            "off.flush",
+            "off.journal",
+        ],
+    },
+    CauseDef {
         id: "device.slower",
         title: "the device takes longer for the same requests",
         topics: &["io"],

@@ -21,6 +21,14 @@ const ONLY_SAFETY: &[&str] = &["fsync", "fdatasync", "msync", "sync", "syncfs", 
 const ASYNCHRONOUS: &[&str] = &["io_uring_enter", "io_submit", "thread"];
 
 impl Purpose {
+    /// Whether a call asks for nothing else.
+    pub fn is_all_of(self, call: &str) -> bool {
+        match self {
+            Self::Safety => ONLY_SAFETY.contains(&call),
+            Self::Writing => WRITING.contains(&call),
+        }
+    }
+
     /// Whether a way into the kernel, as [`crate::mechanisms::entry_of_stack`] names it, can ask for this.
     pub fn may_be_of(self, entry: &str) -> bool {
         match self {
@@ -47,6 +55,7 @@ mod tests {
     fn a_write_may_ask_for_safety_and_safety_is_no_write() {
         assert!(Purpose::Safety.may_be_of("pwrite64") && Purpose::Safety.may_be_of("fdatasync"));
         assert!(Purpose::Safety.may_be_of("thread") && !Purpose::Safety.may_be_of("openat"));
+        assert!(Purpose::Safety.is_all_of("fdatasync") && !Purpose::Safety.is_all_of("pwrite64"));
         assert!(Purpose::Writing.may_be_of("pwrite64") && !Purpose::Writing.may_be_of("fdatasync"));
     }
 }

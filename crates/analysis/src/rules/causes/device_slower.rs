@@ -23,6 +23,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         means: "requests are larger, and take longer for that",
     }],
     yields_to: &[
+        "device.other",
         "block.queue_settings",
         "cgroup.io_limit",
         "writeback.in_the_way",

@@ -11,6 +11,7 @@ mod cpu_frequency;
 mod cpu_neighbour;
 mod cpu_quota;
 mod dax_small_pages;
+mod device_other;
 mod device_slower;
 mod faultaround_reduced;
 mod file_fragmented;
@@ -106,6 +107,7 @@ static DECLARED: &[&ComponentRule] = &[
     &writeback_throttled::RULE,
     &writeback_in_the_way::RULE,
     &block_queue_settings::RULE,
+    &device_other::RULE,
     &device_slower::RULE,
     &cgroup_io_limit::RULE,
     &mount_changed::RULE,

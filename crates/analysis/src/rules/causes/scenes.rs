@@ -6,7 +6,7 @@ use pagelab_views::run::{MetricKey, RunMetric};
 use pagelab_vocab::metrics::{MetricKind, Unit};
 
 use crate::rules::evidence::{
-    Account, Contrast, Events, Evidence, PlaceTime, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence,
+    Account, Contrast, Devices, Events, Evidence, PlaceTime, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence,
 };
 use crate::rules::finding::SideName;
 
@@ -31,6 +31,8 @@ pub(super) struct Side {
     /// The way into the kernel in which all time is spent, and the function that puts tasks to sleep.
     pub(super) entry: Option<String>,
     pub(super) function: Option<String>,
+    /// The target's block device, where that is known.
+    pub(super) device: Option<String>,
     /// No stacks were recorded: nothing is known of that.
     pub(super) has_no_stacks: bool,
 }
@@ -42,6 +44,16 @@ pub(super) fn key(name: &str) -> MetricKey {
         None => (name, None),
     };
     MetricKey::new(name, instance)
+}
+
+impl Side {
+    /// Lets the figures of `vda` be those of the target's own device, where that is another one.
+    pub(super) fn move_to_own_device(&mut self) {
+        let Some(own) = self.device.clone().filter(|own| own != "vda") else { return };
+        let of_vda = self.metrics.extract_if(.., |key, _| key.instance.as_deref() == Some("vda"));
+        let moved: Vec<_> = of_vda.map(|(of, value)| (key(&format!("{}[{own}]", of.name)), value)).collect();
+        self.metrics.extend(moved);
+    }
 }
 
 pub(super) struct Noise(pub(super) u64);
@@ -76,7 +88,9 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
     };
     let places = components.iter().map(place).collect();
     let account = Account::of_components(components.clone());
+    let names: Vec<String> = side.device.iter().cloned().collect();
     RunEvidence {
+        devices: Devices { are_known: side.device.is_some(), main: side.device.clone(), main_is: None, names },
         window_ns: components.values().sum::<f64>() + FAST_NS - OWN_NS - 6e8,
         whole_life: true,
         operations: Some(1.0),

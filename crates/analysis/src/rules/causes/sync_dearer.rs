@@ -20,7 +20,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     ],
     needs_lever: NeedsLever::ForMechanism,
     refuters: &[],
-    yields_to: &["mount.changed", "cgroup.io_limit", "block.queue_settings"],
+    yields_to: &["device.other", "mount.changed", "cgroup.io_limit", "block.queue_settings"],
     remedies: &[Remedy {
         reach: Reach::Device,
         text: "find out what else writes to the device",

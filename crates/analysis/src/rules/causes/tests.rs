@@ -71,6 +71,8 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         Quantity::Threads => side.threads = amount,
         Quantity::Execs => side.execs = amount,
         Quantity::CpuSpeed => side.cpu_speed = amount,
+        // More than what every scene has of everything is what the other side does not have.
+        Quantity::OtherDevice => side.device = Some(if amount > OF_ALL { "vdb" } else { "vda" }.to_owned()),
         // What the scene makes of the times themselves.
         Quantity::TimeRatio(..) | Quantity::TimeIn(..) => {}
         Quantity::Time(names) => {
@@ -117,6 +119,9 @@ fn values(worse: Worse) -> (&'static str, &'static str) {
     }
 }
 
+/// What the fast side of a scene has of what a sign counts.
+const OF_ALL: f64 = 1000.0;
+
 /// The fast and the slow side of a scene for `rule`.
 fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
     let (mut fast, mut slow) = (Side::default(), Side::default());
@@ -160,11 +165,12 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         if matches!((sign.quantity, sign.change), (Quantity::Time(_) | Quantity::TimeRatio(..), Change::Rises(_))) {
             continue;
         }
-        let (on_fast, on_slow) = amounts(sign, 1000.0, script.signs);
+        let (on_fast, on_slow) = amounts(sign, OF_ALL, script.signs);
         let scale = if matches!(sign.quantity, Quantity::Time(_)) { 1e5 } else { 1.0 };
         put(&mut fast, sign.quantity, on_fast * scale);
         put(&mut slow, sign.quantity, on_slow * scale);
     }
+    slow.move_to_own_device();
     [&mut fast, &mut slow].into_iter().for_each(|side| spend(side, rule.spent));
     if script.settings {
         for side in [&mut fast, &mut slow] {
@@ -292,7 +298,9 @@ fn a_lone_recording_names_it_with_less_confidence() {
         let found = consider(&Evidence { test, contrast: None });
         let own = found.findings.iter().find(|finding| finding.cause == rule.cause);
         let is_named = own.is_some_and(|own| own.confidence == Confidence::Correlated);
-        if is_named == rule.needs_lever.is_always() {
+        // What another side does not have only another side can tell.
+        let needs_another = rule.signs.iter().any(|sign| sign.quantity == Quantity::OtherDevice);
+        if is_named == (rule.needs_lever.is_always() || needs_another) {
             wrong.push(format!("{}: {}", rule.cause, outcome(&found, rule.cause)));
         }
     }
@@ -457,6 +465,39 @@ fn time_taken_for_the_program_s_own_requests_is_no_neighbour_s() {
         let said = outcome_of(others, read);
         assert!(said.starts_with("holds"), "{others}, {read}: {said}");
     }
+}
+
+/// What another disk does, however busy it is, is neither the target's nor an excuse.
+#[test]
+fn figures_of_a_device_are_those_of_the_target_s_own() {
+    let outcome_of = |fast_device: Option<&str>, slow_device: Option<&str>, set: &dyn Fn(&mut Side, &mut Side)| {
+        let (mut fast, mut slow) = sides_of("sync.more");
+        (fast.device, slow.device) = (fast_device.map(str::to_owned), slow_device.map(str::to_owned));
+        set(&mut fast, &mut slow);
+        outcome(&consider(&evidence(&fast, &slow)), "sync.more")
+    };
+    let busier_other = |fast: &mut Side, slow: &mut Side| {
+        for side in [fast, slow] {
+            side.metrics.insert(key("disk.busy_ns"), 1e8);
+            side.metrics.insert(key("disk.busy_ns[vdb]"), 9e8);
+            side.metrics.insert(key("disk.flushes[vdb]"), 10.0);
+        }
+    };
+    let said = outcome_of(Some("vda"), Some("vda"), &busier_other);
+    assert!(said.starts_with("holds"), "{said}");
+    let said = outcome_of(None, None, &busier_other);
+    assert!(!said.starts_with("holds"), "the busiest stands in where nobody knows: {said}");
+    // As many flushes on either side, each on its own device.
+    let said = outcome_of(Some("vda"), Some("vdb"), &|fast, slow| {
+        for name in ["disk.flushes", "disk.writes", "disk.write_bytes"] {
+            let value = fast.metrics.get(&key(name)).copied().unwrap_or(100.0);
+            slow.metrics.insert(key(&format!("{name}[vdb]")), value);
+            slow.metrics.insert(key(name), 0.0);
+            fast.metrics.insert(key(&format!("{name}[vdb]")), 0.0);
+        }
+    });
+    assert!(!said.starts_with("holds"), "{said}");
+    assert!(said.contains("vda") && said.contains("vdb"), "each figure says which device it is of: {said}");
 }
 
 /// Fewer requests in the queue hold back nobody who never waits for one.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pagelab_recording::Recording;
 
 use super::{
-    Account, Contrast, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, account, events, pools,
-    samples, workers,
+    Account, Contrast, Devices, Evidence, PrimaryEvidence, RunEvidence, SettingChange, SideEvidence, account, events,
+    pools, samples, workers,
 };
 use crate::compare::{CompareInputs, Comparison, ComparisonMethod, Moved, Verdict};
 use crate::cpu_speed;
@@ -69,6 +69,7 @@ fn one_run(run: &RunData, with_account: bool) -> Result<RunEvidence> {
     let profile = or_note(MappingProfile::load(&run.dir, &ProfileOptions::of_run(run)), &mut unreadable).flatten();
     let counted = events::load(&recording, window.clone(), profile.as_ref());
     Ok(RunEvidence {
+        devices: Devices::load(run, &metrics),
         account,
         events_by_kind: or_note(counted, &mut unreadable).unwrap_or_default(),
         profile,

@@ -6,6 +6,7 @@
 
 mod account;
 mod collect;
+mod devices;
 mod events;
 mod pools;
 mod samples;
@@ -17,6 +18,7 @@ pub(crate) use account::is_of;
 pub use account::{Account, PlaceTime};
 pub(super) use collect::differing;
 pub use collect::{of_comparison, of_run, of_side};
+pub use devices::Devices;
 pub use events::Events;
 pub(crate) use events::{DAX_PAGE, OF_FILE, ON_PRESENT_PAGE};
 pub use pools::PoolLevels;
@@ -45,6 +47,8 @@ pub struct RunEvidence {
     pub operations: Option<f64>,
     /// Metrics, those of single jobs left out.
     pub metrics: BTreeMap<MetricKey, RunMetric>,
+    /// The block devices that the target worked on.
+    pub devices: Devices,
     /// What the measured time was spent on; `None` if states of tasks were not recorded.
     pub account: Option<Account>,
     /// How fast the CPUs were (`cpu_speed`), calls per second; `None` if that was not measured.

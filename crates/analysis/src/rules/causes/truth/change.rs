@@ -196,6 +196,7 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
         }
         // No sign has it: of_way changes the rule's.
         Quantity::TimeIn(..) => Vec::new(),
+        Quantity::OtherDevice => vec![("counts busy time".to_owned(), Quantity::Events(&["disk.busy_ns"]))],
         Quantity::CpuSpeed => vec![("counts threads".to_owned(), Quantity::Threads)],
     }
 }

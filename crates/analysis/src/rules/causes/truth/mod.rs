@@ -1,6 +1,6 @@
 //! What is true of each cause, and whether the rules know it.
 //!
-//! The rows ([`memory`], [`files`], [`cpu`]) are written from the kernel's documentation, `docs/metrics.md` and `docs/budget.md`, not
+//! The rows ([`memory`], [`files`], [`devices`], [`cpu`]) are written from the kernel's documentation, `docs/metrics.md` and `docs/budget.md`, not
 //! from the rules: what a cause moves, in which components its time shows, what looks like it and is something else, from which ratio
 //! on a figure counts, which settings bring it about and which way, and what explains the same time better. [`questions`] turns a row
 //! into scenes with the answer that is true; the rule must give it. Then one fact of the rule is changed at a time ([`change`]) and all
@@ -10,6 +10,7 @@
 
 mod change;
 mod cpu;
+mod devices;
 mod files;
 mod memory;
 mod questions;
@@ -26,6 +27,7 @@ use questions::{Question, disagreement, disagreements, questions};
 /// Figures of a run by name: on the fast side, on the slow side.
 ///
 /// `in:CALL` says in which call all time is spent, `through:FUNCTION` in which function, whatever the figures; `fsync` and none unless said. `stacks:none`: no stacks were recorded.
+/// `device` is the target's own: 1 for `vda`, 2 for `vdb`, which then has the figures of the slow side; it is not known unless said.
 /// `time:COMPONENT` in ns, `calls:KIND`, `given_back` in bytes, `faults:KIND`, `forks`, `threads`, `execs`, `cpu.speed`; any other name is one of
 /// `docs/metrics.md`, that of a device being `vda`'s unless it names another. `own:COMPONENT` says in which component the loss is, in place
 /// of the first of the row. Later entries replace earlier ones.
@@ -171,7 +173,7 @@ enum Claims {
 
 /// All rows.
 fn rows() -> impl Iterator<Item = &'static Truth> {
-    [memory::ROWS, files::ROWS, cpu::ROWS].into_iter().flatten()
+    [memory::ROWS, files::ROWS, devices::ROWS, cpu::ROWS].into_iter().flatten()
 }
 
 fn row(cause: &str) -> Option<&'static Truth> {

@@ -159,6 +159,7 @@ impl<'a> Scenery<'a> {
             put(&mut fast, name, *on_fast);
             put(&mut slow, name, *on_slow);
         }
+        slow.move_to_own_device();
         if let Some(lever) = self.lever {
             fast.settings.insert(lever.key.to_owned(), lever.good.to_owned());
             slow.settings.insert(lever.key.to_owned(), lever.bad.to_owned());
@@ -227,6 +228,7 @@ fn put(side: &mut Side, name: &str, value: f64) {
             "threads" => side.threads = value,
             "execs" => side.execs = value,
             "cpu.speed" => side.cpu_speed = value,
+            "device" => side.device = Some(if value < 2.0 { "vda" } else { "vdb" }.to_owned()),
             metric => drop(side.metrics.insert(key(metric), value)),
         },
     }

@@ -6,6 +6,8 @@ const CLAIM_SAYS_IT: &str =
 /// `claims huge pages` differs only where a cause has next to nothing of the loss and the program's own code has most of it.
 const OWN_CODE_IS_IN_IT: &str =
     "its components hold the program's own code, or all of the loss: nothing is left that could show later";
+/// What is counted is 0 or 1.
+const IS_OR_IS_NOT: &str = "a device is the other side's or not: 0 or 1, and the level is between them";
 /// Both signs of one cause ask the same.
 const ASKED_TWICE: &str = "both signs ask for time past the page cache: the other one still does";
 
@@ -30,6 +32,14 @@ pub(super) const UNNOTICED: &[(&str, &str)] = &[
     (
         "cpu.neighbour: component ready.own gone",
         "waits of the program's own tasks add to a loss that neighbours have already: the cause holds without them",
+    ),
+    ("device.other: sign 'devices of the target that the other side does not use' by 1.5", IS_OR_IS_NOT),
+    ("device.other: sign 'devices of the target that the other side does not use' least by 1.5", IS_OR_IS_NOT),
+    ("device.other: sign 'devices of the target that the other side does not use' least times 1.5", IS_OR_IS_NOT),
+    ("device.other: sign 'devices of the target that the other side does not use' times 1.5", IS_OR_IS_NOT),
+    (
+        "device.other: claims counts disk.writes_merged for disk.writes",
+        "the row's claim is asked of reads; that of writes differs by less than a share is known to",
     ),
     (
         "device.slower: claims counts disk.writes_merged for disk.writes",
