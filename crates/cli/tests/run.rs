@@ -300,10 +300,9 @@ fn parse_only_refuses_what_the_text_has_wrong() {
     }
     assert!(!place.path().join("none").exists());
     assert!(here("--name=x --size=64k --rw=reda", 2).contains("did you mean 'read'"));
+    // What is only a warning where it runs is one here, too.
     let rivals = "--name=a --rw=write --size=64k --filename=f --verify=crc32c --numjobs=2 --direct=1";
-    let refused = run(pagelab().arg("run").args(rivals.split(' ')).current_dir(place.path()), 2);
-    assert!(stderr(&refused).contains("same bytes"), "{}", stderr(&refused));
-    assert!(here(rivals, 2).contains("same bytes"));
+    assert!(here(rivals, 0).contains("same bytes"));
     // A device that is not on this machine may be on the one that the job is for.
     here("--name=x --rw=randread --filename=/dev/nvme99n1 --offset=25%", 0);
     here("--name=x --rw=write --size=64k --filesize=128k --offset=25%", 0);

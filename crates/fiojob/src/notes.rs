@@ -10,7 +10,7 @@ use crate::workload::Given;
 pub(crate) fn on(def: Option<&OptionDef>, given: &Given, context: ParseContext) -> Vec<String> {
     let value = given.value.as_deref().unwrap_or("1");
     let said = match def {
-        None => deprecated(given).or_else(|| unsupported::instead(&given.name).map(str::to_owned)),
+        None => deprecated(given).or_else(|| done_instead(given)),
         Some(def) if def.name == "clocksource" && value.trim() == "gettimeofday" => Some(
             "clock_gettime(CLOCK_MONOTONIC) is read instead; gettimeofday(2) counts in us and can be set back"
                 .to_owned(),
@@ -32,6 +32,12 @@ fn note(given: &Given, said: &str) -> String {
         Some(value) => format!("{}: {}={value}: {said}", given.origin, given.name),
         None => format!("{}: {}: {said}", given.origin, given.name),
     }
+}
+
+/// What is done instead of what is asked, unless it is what fio takes when nothing is said.
+fn done_instead(given: &Given) -> Option<String> {
+    let asks_nothing = unsupported::is_default(&given.name, given.value.as_deref());
+    unsupported::instead(&given.name).filter(|_| !asks_nothing).map(str::to_owned)
 }
 
 /// Options that fio itself passes over.

@@ -204,15 +204,18 @@ const REFUSALS: &[Refusal] = &[
 
 /// Options that say how something is done and not what: they are accepted, and a note says what is done instead.
 const INSTEAD: &[Refusal] = &[
-    Refusal { reason: "files are not locked: workers that share one work on it as they come", names: &["lockfile"] },
-    Refusal { reason: "writes carry no hint: the kernel passes none on to most devices", names: &["write_hint"] },
+    Refusal {
+        reason: "files are not locked: workers that share one work on it as they come",
+        names: &["lockfile=none"],
+    },
+    Refusal { reason: "writes carry no hint: the kernel passes none on to most devices", names: &["write_hint=none"] },
     Refusal {
         reason: "logs are written as they grow, without a buffer whose size matters, and not compressed before that",
-        names: &["log_entries", "log_compression", "log_compression_cpus"],
+        names: &["log_entries=1024", "log_compression=0", "log_compression_cpus"],
     },
     Refusal {
         reason: "reports have bandwidth in units of 1024 and of 1000 bytes beside each other",
-        names: &["unit_base"],
+        names: &["unit_base=0"],
     },
     Refusal { reason: "each worker reads the clock itself", names: &["gtod_cpu"] },
     Refusal {
@@ -222,7 +225,7 @@ const INSTEAD: &[Refusal] = &[
     Refusal { reason: "operations carry no hint of a lifetime", names: &["priohint"] },
     Refusal {
         reason: "completions are taken by io_getevents(2), and operations submitted with one buffer each",
-        names: &["userspace_reap", "libaio_vectored"],
+        names: &["userspace_reap=0", "libaio_vectored=0"],
     },
 ];
 
@@ -352,7 +355,8 @@ pub fn is_default(name: &str, value: Option<&str>) -> bool {
     if is_deprecated(name) {
         return true;
     }
-    let Some((_, entry)) = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)) else { return false };
+    let known = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)).or_else(|| entry(INSTEAD, name));
+    let Some((_, entry)) = known else { return false };
     let value = value.unwrap_or("1").trim();
     defaults_of(entry).any(|default| {
         // `0` has many spellings: 0s, 0%, 0k.
@@ -429,7 +433,7 @@ mod tests {
     /// fio prints each option's default; what is accepted here is that.
     #[test]
     fn defaults_are_those_of_fio() {
-        for entry in REFUSALS.iter().flat_map(|refusal| refusal.names) {
+        for entry in REFUSALS.iter().chain(INSTEAD).flat_map(|refusal| refusal.names) {
             let accepted: Vec<&str> = defaults_of(entry).collect();
             let name = name_of(entry);
             let output = std::process::Command::new("fio").arg(format!("--cmdhelp={name}")).output();

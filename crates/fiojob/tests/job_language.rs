@@ -91,7 +91,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[a]\nsize=1m\nioengine=psnyc\n", 3, &["unknown ioengine", "did you mean 'psync'"]),
     ("[a]\nrw=randtrims\n", 2, &["rw=randtrims", "did you mean 'randtrim'"]),
     ("[a]\nrw=randread:0\n", 2, &["at least 1 operation"]),
-    ("[a]\nsize=1m\nbs=1k-4k\n", 3, &["bsrange="]),
+    ("[a]\nsize=1m\nbs=1k,2k,3k,4k\n", 3, &["at most three"]),
     ("[a]\nsize=1m\nbssplit=4k/90:8k/60:1k\n", 3, &["150% together"]),
     ("[a]\nsize=1m\nioengine=e4defrag\n", 3, &["donorname="]),
     ("[a]\nsize=1m\nsync_file_range=wait\n", 3, &["not one of: wait_before, write, wait_after"]),

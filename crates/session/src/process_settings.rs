@@ -9,11 +9,15 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Beginnings of the keys that are the process's own. Mounts are of its namespace.
 const OF_PROCESS: [&str; 8] = ["task.", "mm.thp_disable", "rlimit.", "env.", "cgroup.", "program.", "file.", "mount."];
 
+/// Programs that a process may become one after the other, each read: wrappers of wrappers are few.
+const MOST_PROGRAMS: u32 = 16;
+
 /// The process's own settings at the start, and when they are read once more.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessSettings {
     at_start: BTreeMap<String, Option<String>>,
     due: Option<Instant>,
+    programs: u32,
 }
 
 impl ProcessSettings {
@@ -27,6 +31,15 @@ impl ProcessSettings {
     /// They are to be read again in a moment.
     pub(crate) fn read_again_soon(&mut self) {
         self.due = Some(Instant::now() + AGAIN_AFTER);
+    }
+
+    /// The process has become another program: what it runs under now is read as soon as may be, because the side that is faster may
+    /// be over before [`AGAIN_AFTER`].
+    pub(crate) fn became_another_program(&mut self) {
+        self.programs += 1;
+        if self.programs <= MOST_PROGRAMS {
+            self.due = Some(Instant::now());
+        }
     }
 
     /// Whether it is time to read them again; says so once.
@@ -58,5 +71,11 @@ mod tests {
         assert!(!settings.is_due(), "nobody asked");
         settings.read_again_soon();
         assert!(!settings.is_due(), "not yet");
+        settings.became_another_program();
+        assert!(settings.is_due() && !settings.is_due(), "at once, and once");
+        (0..MOST_PROGRAMS).for_each(|_| settings.became_another_program());
+        assert!(settings.is_due(), "those before the last");
+        settings.became_another_program();
+        assert!(!settings.is_due(), "a process that becomes programs for ever is not read for ever");
     }
 }

@@ -319,6 +319,12 @@ impl Recorder {
         }
         round.spent.pause();
         round.write_rest(writer);
+        // The first task is the command's process.
+        let has_execed =
+            |event: &Event| matches!(event, Event::Task(task) if task.task_id == 1 && task.op == TaskOp::Exec);
+        if self.round.events.iter().any(has_execed) {
+            self.process_settings.became_another_program();
+        }
         let mounts = self.used.meet(&self.round.events);
         if self.with_settings && !mounts.is_empty() {
             settings_rows::write_mounts(self.setting_rows(), &mounts);

@@ -70,7 +70,9 @@ def cpu_time(w, program, data):
         w.expect(0.9 * counted < budget["kernel_run_ns"] < 1.15 * counted, f"mode {mode}: wait4 {counted} ns, budget {budget['kernel_run_ns']} ns")
         reads = sum(row["pct"] for row in budget["components"] if row["component"].startswith("run.file"))
         reads *= budget["lives_ns"] / budget["run_ns"]
-        w.expect(truly_reading / 2 < reads < truly_reading * 2, f"mode {mode}: perf has {truly_reading:.1f} % of samples in reading, RUN has {reads:.1f} %")
+        # Two runs; where a thread of the kernel spins for the next request, how long it does is most of what differs between them.
+        times = 2 if mode == "a" else 3
+        w.expect(truly_reading / times < reads < truly_reading * times, f"mode {mode}: perf has {truly_reading:.1f} % of samples in reading, RUN has {reads:.1f} %")
 
 
 def of_run(w):
