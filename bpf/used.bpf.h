@@ -29,17 +29,25 @@ struct {
 	__type(value, struct used_place);
 } used_places SEC(".maps");
 
-static __always_inline bool is_looked_at(struct task_state *state, __u8 what, long ret)
+static __always_inline bool is_drawn(void)
 {
-	if (what & USED_SAFETY)
-		return true;
-	if (what & USED_MAKES_FD && state->fds_looked_at < USED_FIRST_FDS) {
-		state->fds_looked_at++;
-		return true;
-	}
-	if (!(what & USED_MAKES_FD) && ret >= USED_ALWAYS_BYTES)
-		return true;
 	return bpf_get_prandom_u32() % USED_ONE_IN == 0;
+}
+
+/* Asked before whose call it is: short transfers are most calls of many programs, and finding the task takes longer. */
+static __always_inline bool may_be_looked_at(__u8 what, long ret)
+{
+	return what & (USED_SAFETY | USED_MAKES_FD) || ret >= USED_ALWAYS_BYTES || is_drawn();
+}
+
+static __always_inline bool is_looked_at(struct task_state *state, __u8 what)
+{
+	if (!(what & USED_MAKES_FD))
+		return true;
+	if (state->fds_looked_at >= USED_FIRST_FDS)
+		return is_drawn();
+	state->fds_looked_at++;
+	return true;
 }
 
 static __noinline struct used_place *place_used(struct task_struct *task, struct task_state *state, struct file *file)
@@ -85,11 +93,11 @@ static __always_inline void used_in_call(struct pt_regs *regs, long ret)
 	if (nr >= CALL_NUMBERS)
 		return;
 	what = used_calls[nr];
-	if (!what || ret < 0)
+	if (!what || ret < 0 || !may_be_looked_at(what, ret))
 		return;
 	task = bpf_get_current_task_btf();
 	state = state_of(task);
-	if (!state || state->waiting || call_number(task, nr) != nr || !is_looked_at(state, what, ret))
+	if (!state || state->waiting || call_number(task, nr) != nr || !is_looked_at(state, what))
 		return;
 	file = file_of(task, what & USED_MAKES_FD ? ret : (__s32)regs->di);
 	if (!file)
