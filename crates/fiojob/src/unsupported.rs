@@ -341,13 +341,17 @@ fn entry(list: &'static [Refusal], name: &str) -> Option<(&'static Refusal, &'st
     })
 }
 
+/// The entry of an option, in whichever list of options it stands.
+fn option_entry(name: &str) -> Option<(&'static Refusal, &'static str)> {
+    [REFUSALS, PROGRAM_REFUSALS, INSTEAD].into_iter().find_map(|list| entry(list, name))
+}
+
 /// Why pagelab does not have an option that fio has; `None` if fio does not have it either.
 pub fn option(name: &str) -> Option<&'static str> {
     if is_deprecated(name) {
         return Some("fio passes over it, and so does pagelab");
     }
-    let known = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name));
-    known.or_else(|| entry(INSTEAD, name)).map(|(refusal, _)| refusal.reason)
+    option_entry(name).map(|(refusal, _)| refusal.reason)
 }
 
 /// Whether an option that pagelab does not have is given the value that fio takes when nothing is said: it then asks for nothing.
@@ -355,8 +359,7 @@ pub fn is_default(name: &str, value: Option<&str>) -> bool {
     if is_deprecated(name) {
         return true;
     }
-    let known = entry(REFUSALS, name).or_else(|| entry(PROGRAM_REFUSALS, name)).or_else(|| entry(INSTEAD, name));
-    let Some((_, entry)) = known else { return false };
+    let Some((_, entry)) = option_entry(name) else { return false };
     let value = value.unwrap_or("1").trim();
     defaults_of(entry).any(|default| {
         // `0` has many spellings: 0s, 0%, 0k.
