@@ -8,8 +8,11 @@ and pagelab each run it in a folder of its own under strace. Compared are, job b
 what the report calls flushes; the flushing calls on files of the folder by name, as strace saw them; and names and sizes of the files left.
 
 What a job leaves to its random numbers (which direction, which block size, which file) is compared within a fifth, or four standard
-deviations of as many throws of a coin: the programs draw different numbers. The rest must be equal. A job that fio refuses, or that
-fails in fio, is not compared; one that pagelab alone refuses is listed with its words, and is no difference.
+deviations of as many throws of a coin: the programs draw different numbers. Where one throw can end a job (random blocks of
+sizes that differ by direction, random zones) each program runs five times, each time by other numbers, and the ranges of figures must meet. Sizes
+of files that are drawn are not compared. The rest must be equal. A job that fio refuses, or that fails in fio, is not compared; one that
+only one of the two runs is listed with the other's words, and is no difference. What fio does otherwise than its manual says, and
+pagelab as it says, is listed as not followed.
 
 The last line counts them; the status is 1 if a job differs. `--only INDEX --keep` runs one again and leaves its folders.
 """
@@ -221,6 +224,26 @@ def left_to_chance(options):
     return mixed or sizes or ranged or file_by_chance or overlaps or "percentage_random" in options
 
 
+def ends_by_one_throw(options):
+    """A draw without room ends the job: the map counts blocks of the least size, or a zone reaches beyond the file."""
+    return options["rw"].startswith("rand") and ("," in options.get("bs", "") or "zonemode" in options)
+
+
+def not_followed(options):
+    """What fio 3.33 does otherwise than its manual says, and pagelab does as the manual says; empty if nothing."""
+    shared = "$jobnum" not in options.get("filename_format", "$jobnum")
+    if shared and int(options.get("numjobs", 1)) > 1:
+        return "of clones that share files by filename_format only the first does anything"
+    return ""
+
+
+def largest_block(jobs):
+    """Bytes of the largest operation of a job file."""
+    units = {"k": 1024, "m": 1 << 20}
+    words = [word for options in jobs for name in ("bs", "bsrange", "bssplit") for word in re.findall(r"\d+[km]?(?=[,/:-]|$)", options.get(name, "4k"))]
+    return max(int(word.rstrip("km")) * units.get(word[-1], 1) for word in words)
+
+
 def near(one, other, by_chance, unit=1):
     """Equal, or within a fifth where chance decides; few throws may differ by more. `unit`: of what one throw is worth."""
     if one == other or not by_chance:
@@ -231,6 +254,8 @@ def near(one, other, by_chance, unit=1):
 
 def differences(fio, mine, jobs):
     """Sentences, one for each figure that is not the same."""
+    unit = largest_block(jobs)
+    ranged = any("-" in options.get("filesize", "") for options in jobs)
     chance = any(map(left_to_chance, jobs))
     # glibc's threads queue flushes: two runs of fio differ by a tenth.
     threads_flush = any(options["ioengine"] == "posixaio" for options in jobs)
@@ -238,17 +263,17 @@ def differences(fio, mine, jobs):
     if sorted(fio.jobs) != sorted(mine.jobs):
         return [f"jobs reported: {len(fio.jobs) // 5} by fio, {len(mine.jobs) // 5} by pagelab"]
     for key, figures in fio.jobs.items():
+        if ranged and key[1] != "error":
+            continue
         for what, one, other in zip(("operations", "bytes"), figures, mine.jobs[key], strict=True):
-            # Bytes go by blocks of some KiB.
-            if not near(one, other, chance and key[1] != "error", 4096 if what == "bytes" else 1):
+            if not near(one, other, chance and key[1] != "error", unit if what == "bytes" else 1):
                 found.append(f"job {key[0]} {key[1]} {what}: fio {one}, pagelab {other}")
     # fio's io_uring flushes through the ring, where no call is seen; the report counts it.
     in_ring = any(options["ioengine"] == "io_uring" for options in jobs)
-    for name in sorted(set() if in_ring else {*fio.flushes, *mine.flushes}):
+    for name in sorted(set() if in_ring or ranged else {*fio.flushes, *mine.flushes}):
         one, other = fio.flushes.get(name, 0), mine.flushes.get(name, 0)
         if not near(one, other, chance or threads_flush):
             found.append(f"{name}: fio {one}, pagelab {other}")
-    ranged = any("-" in options.get("filesize", "") for options in jobs)
     if sorted(fio.files) != sorted(mine.files):
         found.append(f"files: fio {sorted(fio.files)}, pagelab {sorted(mine.files)}")
     elif not ranged:
@@ -257,23 +282,43 @@ def differences(fio, mine, jobs):
     return found
 
 
+def apart(fios, mines):
+    """Sentences, one for each figure whose ranges over the runs of both programs do not meet."""
+    if len({tuple(sorted(run.jobs)) for run in (*fios, *mines)}) > 1:
+        return ["jobs reported: not the same number"]
+    found = []
+    for key in fios[0].jobs:
+        for place, what in enumerate(("operations", "bytes")):
+            one, other = ([run.jobs[key][place] for run in runs] for runs in (fios, mines))
+            if max(min(one), min(other)) > min(max(one), max(other)):
+                found.append(f"job {key[0]} {key[1]} {what}: fio {sorted(one)}, pagelab {sorted(other)}")
+    if sorted(fios[0].files) != sorted(mines[0].files):
+        found.append(f"files: fio {sorted(fios[0].files)}, pagelab {sorted(mines[0].files)}")
+    return found
+
+
 def asked(binary, seed, index, keep):
     """The outcome of one job file, and what there is to say of it."""
     text, jobs = drawn(seed, index)
     work = pathlib.Path(tempfile.mkdtemp(prefix=f"variant-{seed}-{index}-", dir="/var/tmp"))
+    by_one_throw = any(map(ends_by_one_throw, jobs))
+    texts = 5 * [f"[global]\nrandrepeat=0\n{text}"] if by_one_throw else [text]
     try:
-        fio = Ran(["fio"], work / "fio", text)
-        mine = Ran([str(binary), "run", "-q"], work / "pagelab", text)
+        fios = [Ran(["fio"], work / f"fio{number}", text) for number, text in enumerate(texts)]
+        mines = [Ran([str(binary), "run", "-q"], work / f"pagelab{number}", text) for number, text in enumerate(texts)]
+        fio, mine = fios[0], mines[0]
         if any(figures[0] for key, figures in fio.jobs.items() if key[1] == "error"):
             return "failed in fio", []
         if fio.status == 0 and mine.status == 0 or fio.jobs and mine.jobs:
-            found = differences(fio, mine, jobs)
+            found = apart(fios, mines) if by_one_throw else differences(fio, mine, jobs)
+            if found and (known := next(filter(None, map(not_followed, jobs)), "")):
+                return "not followed", [f"fio: {known}"]
             return ("differs", found) if found else ("alike", [])
         if fio.status != 0 and mine.status != 0:
             return "refused by both", []
         if fio.status == 0:
             return "refused here", [mine.said.splitlines()[0] if mine.said else f"status {mine.status}"]
-        return "differs", [f"fio ends with {fio.status}: {fio.said[:200]!r}; pagelab runs it"]
+        return "refused by fio", [f"status {fio.status}: {fio.said[:200]!r}"]
     finally:
         if keep:
             print(work)
@@ -292,6 +337,8 @@ def main():
     for needed in ("fio", "strace"):
         if not shutil.which(needed):
             sys.exit(f"variants.py: found no {needed}; type: make setup-test")
+    # A program that cannot be executed would look like one that refuses every job.
+    subprocess.run([arguments.pagelab.resolve(), "--version"], check=True, stdout=subprocess.DEVNULL)
     outcomes = collections.Counter()
     indices = range(arguments.jobs) if arguments.only is None else [arguments.only]
     for index in indices:

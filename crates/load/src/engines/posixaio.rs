@@ -83,6 +83,8 @@ impl PosixAio {
 
 impl Queue for PosixAio {
     const CAPS: Caps = language::POSIXAIO.caps;
+    /// As in fio, which asks for aio_fsync(3) with O_SYNC whatever the option.
+    const FLUSHES_IN_PART: bool = false;
 
     fn open(setup: &QueueSetup<'_>) -> Result<Self, LoadError> {
         let depth = setup.depth as usize;

@@ -69,6 +69,8 @@ impl Completion {
 pub(crate) trait Queue: Sized {
     /// The engine's capabilities.
     const CAPS: Caps;
+    /// The engine can flush data without metadata, and ranges; else it flushes all that is asked for any of it.
+    const FLUSHES_IN_PART: bool = true;
 
     /// Makes the queue. Runs before the start barrier, in the thread that will use it.
     ///
@@ -176,11 +178,11 @@ impl<Q: Queue> Engine for QueuedFile<Q> {
     }
 
     fn flush(&mut self, data_only: bool) -> Result<(), Fault> {
-        self.file.flush(data_only)
+        self.file.flush(data_only && Q::FLUSHES_IN_PART)
     }
 
     fn flush_range(&mut self, offset: u64, bytes: u64, flags: u32) -> Result<(), Fault> {
-        self.file.flush_range(offset, bytes, flags)
+        if Q::FLUSHES_IN_PART { self.file.flush_range(offset, bytes, flags) } else { self.file.flush(false) }
     }
 
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault> {

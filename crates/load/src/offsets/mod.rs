@@ -6,6 +6,7 @@
 
 pub mod chance;
 pub mod lengths;
+pub mod map;
 pub mod replayed;
 pub mod service;
 pub mod stream;

@@ -35,10 +35,14 @@ pub struct Stream {
     pass: u64,
     /// The pass whose way further ones repeat, and the state of chance before it.
     first: (u64, SplitMix64),
+    /// The bytes that this pass was asked for: more than its blocks have, where these do not go into the region evenly.
+    most_bytes: u64,
     bytes_left: u64,
     /// Bytes of the blocks chosen in this pass.
     chosen_bytes: u64,
     operations_left: u64,
+    /// An operation of this pass found no room.
+    out_of_room: bool,
 }
 
 impl Stream {
@@ -61,11 +65,13 @@ impl Stream {
             draw,
             read_below: (u64::from(course.read_percent) << 32) / 100,
             pass: 0,
+            most_bytes: 0,
             bytes_left: 0,
             chosen_bytes: 0,
             ends_by_sum: course.order == Order::Drawn
                 || (course.order == Order::Sequential && !matches!(course.read_percent, 0 | 100)),
             operations_left: 0,
+            out_of_room: false,
             course,
         }
     }
@@ -109,9 +115,11 @@ impl Stream {
                 if self.draw.next_u64() >> 32 < self.read_below { Direction::Read } else { Direction::Write };
             let block_bytes = u64::from(self.course.block_bytes[direction as usize]);
             let room = if self.ends_by_sum { self.bytes_left > 0 } else { self.bytes_left >= block_bytes };
-            if !room || self.operations_left == 0 {
+            if !room && self.operations_left > 0 {
                 // The pass ends with the first operation that has no room.
-                self.operations_left = 0;
+                (self.operations_left, self.out_of_room) = (0, true);
+            }
+            if self.operations_left == 0 {
                 return;
             }
             self.bytes_left = self.bytes_left.saturating_sub(block_bytes);
@@ -141,8 +149,9 @@ impl Source for Stream {
             Some(bytes) => region.min(bytes.div_ceil(smallest).saturating_mul(smallest)),
             None => region,
         };
+        self.most_bytes = limit.bytes.map_or(region, |bytes| region.min(bytes));
         self.chosen_bytes = 0;
-        self.operations_left = limit.operations;
+        (self.operations_left, self.out_of_room) = (limit.operations, false);
         (self.given, self.chosen) = (0, 0);
         if limit.repeats {
             self.draw = self.first.1.clone();
@@ -163,6 +172,11 @@ impl Source for Stream {
         let operation = self.ahead[..self.chosen].get(self.given).copied()?;
         self.given += 1;
         Some(operation)
+    }
+
+    fn finished(&self) -> bool {
+        let asked_for_all = self.operations_left == 0 && !self.out_of_room;
+        asked_for_all || self.covered() >= self.most_bytes
     }
 
     fn covered(&self) -> u64 {
@@ -200,6 +214,10 @@ impl Source for Stamped {
     #[inline(always)]
     fn next_operation(&mut self) -> Option<Operation> {
         self.0.next_operation()
+    }
+
+    fn finished(&self) -> bool {
+        self.0.finished()
     }
 
     fn covered(&self) -> u64 {

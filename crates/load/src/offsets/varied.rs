@@ -10,7 +10,8 @@ use pagelab_fiojob::zones::Stride;
 use pagelab_fiojob::{Direction, Lengths, Operation};
 
 use super::chance::Chance;
-use super::lengths::{self, Slots};
+use super::lengths;
+use super::map::RandomMap;
 use super::service::Service;
 use super::{PassLimit, Repeatable, Source};
 use crate::random::{Permutation, SplitMix64, derive_seed};
@@ -75,13 +76,37 @@ pub struct VariedCourse {
     pub seed: u64,
 }
 
+impl VariedCourse {
+    /// Each random block comes once, and which those are depends on the lengths drawn, or on the direction: a map is kept.
+    fn is_mapped(&self) -> bool {
+        let [read, write, trim] = &self.lengths;
+        let one = if self.lengths_by_order { write.fixed() } else { read.fixed() && read == write && read == trim };
+        self.random && self.once && !one
+    }
+
+    /// Bytes of all maps.
+    pub(crate) fn map_bytes(&self) -> u64 {
+        if !self.is_mapped() {
+            return 0;
+        }
+        let least = self.least_block();
+        let bytes = |file: &FileSpan| self.stride.map_or(file.region_bytes.min(file.file_bytes), |one| one.range_bytes);
+        self.files.iter().map(|file| bytes(file) / least / 8).fold(0, u64::saturating_add)
+    }
+
+    /// The least of all lengths, whichever directions the job does.
+    fn least_block(&self) -> u64 {
+        self.lengths.iter().map(|lengths| u64::from(lengths.min_bytes.max(1))).min().unwrap_or(1)
+    }
+}
+
 /// Random blocks of one file.
 #[derive(Debug, Clone)]
 enum Blocks {
     /// Each once, all of one length.
     Permuted { permutation: Permutation, next: u64 },
-    /// Each byte once, in blocks of varying lengths.
-    Slots(Slots),
+    /// Each block once, where lengths differ. Reads and writes share it, each counting blocks of its own least length, as in fio.
+    Mapped(RandomMap),
     /// Independent draws.
     Drawn(Chance),
 }
@@ -131,8 +156,10 @@ struct Place {
     offset: u64,
     /// Decided by chance.
     random: bool,
-    /// Already decided, for blocks that come once.
+    /// Already decided: the length of the trim before.
     length: Option<u32>,
+    /// Its blocks are to be taken in the random map.
+    mapped: bool,
 }
 
 impl Varied {
@@ -194,6 +221,7 @@ impl Varied {
         if offset + u64::from(length) > span.file_bytes {
             return None;
         }
+        let length = if place.mapped { self.take_in_map(file, direction, place.offset, length) } else { length };
         let walk = self.walks.get_mut(file)?;
         if direction == Direction::Trim && walk.last_start[direction as usize] == Some(offset) {
             // The block of before once more, by chance: it is to be written once more, too.
@@ -248,19 +276,19 @@ impl Varied {
             let walk = self.walks.get(file)?;
             let (start, end) = (walk.last_start[Direction::Trim as usize]?, walk.position[Direction::Trim as usize]);
             let length = u32::try_from(end - start).ok()?;
-            return Some(Place { offset: start - walk.base, random: true, length: Some(length) });
+            return Some(Place { offset: start - walk.base, random: true, length: Some(length), mapped: false });
         }
         if !new && self.course.sequencer == Sequencer::Identical {
             let walk = self.walks.get(file)?;
             let offset = walk.last_start[direction as usize].map_or(0, |start| start.saturating_sub(walk.base));
-            return Some(Place { offset, random: false, length: None });
+            return Some(Place { offset, random: false, length: None, mapped: false });
         }
         let by_chance = new && self.course.random && self.is_random(direction);
         if by_chance {
             return self.random_place(file, direction);
         }
         match self.next_in_sequence(file, direction) {
-            Some(offset) => Some(Place { offset, random: false, length: None }),
+            Some(offset) => Some(Place { offset, random: false, length: None, mapped: false }),
             None if self.course.random => self.random_place(file, direction),
             None => None,
         }
@@ -312,83 +340,98 @@ impl Varied {
         self.draw_place(file, direction)
     }
 
+    /// Takes an operation's blocks in the map of its file; gives the length up to the first that was taken before.
+    fn take_in_map(&mut self, file: usize, direction: Direction, offset: u64, length: u32) -> u32 {
+        let unit = u64::from(self.course.lengths[direction as usize].min_bytes.max(1));
+        let walk = self.walks.get_mut(file).and_then(|walk| walk.blocks[0].as_mut());
+        let Some(Blocks::Mapped(map)) = walk else { return length };
+        // The first is free: it was drawn so. Where starts are no multiples of the least length it may be another one that was not.
+        let taken = map.take(offset / unit, u64::from(length).div_ceil(unit)).max(1);
+        u32::try_from(taken * unit).unwrap_or(u32::MAX).min(length)
+    }
+
     fn draw_place(&mut self, file: usize, direction: Direction) -> Option<Place> {
-        // Reads and writes share the blocks where they have the same lengths: each block comes once, whichever way.
-        let shared = self.course.lengths[0] == self.course.lengths[1] && self.course.once;
-        let index = if shared && direction == Direction::Write { 0 } else { direction as usize };
+        let index = self.blocks_index(direction);
         let align = u64::from(self.course.align_bytes[direction as usize].max(1));
-        let lengths = self.course.lengths[index].clone();
+        let last = self.last_block(file, direction)?;
         if self.walks.get(file)?.blocks[index].is_none() {
-            let made = self.blocks(file, index, &lengths)?;
+            let made = self.blocks(file, index)?;
             self.walks.get_mut(file)?.blocks[index] = Some(made);
         }
         let blocks = self.walks.get_mut(file)?.blocks[index].as_mut()?;
-        let (offset, length) = match blocks {
+        let block = match blocks {
             Blocks::Permuted { permutation, next } => {
                 if *next >= permutation.len() {
                     return None;
                 }
                 *next += 1;
-                (permutation.at(*next - 1) * align, None)
+                permutation.at(*next - 1)
             }
-            Blocks::Slots(slots) => {
-                let (offset, length) = slots.next(&lengths)?;
-                (offset, Some(length))
+            Blocks::Mapped(map) => {
+                let from = self.random.below(last);
+                map.next_free(from).or_else(|| map.next_free(0))?
             }
-            Blocks::Drawn(chance) => (chance.draw(&mut self.random) * align, None),
+            Blocks::Drawn(chance) => chance.draw(&mut self.random),
         };
-        Some(Place { offset, random: true, length })
+        let mapped = matches!(blocks, Blocks::Mapped(_));
+        Some(Place { offset: block * align, random: true, length: None, mapped })
+    }
+
+    /// Which random blocks of a file a direction has: where each block comes once and all have the same lengths, or where a map is kept,
+    /// all directions share them.
+    fn blocks_index(&self, direction: Direction) -> usize {
+        let course = &self.course;
+        let shared = course.is_mapped() || course.once && course.lengths[0] == course.lengths[1];
+        if course.is_mapped() || shared && direction == Direction::Write { 0 } else { direction as usize }
+    }
+
+    /// Bytes of a file that random blocks lie in.
+    fn random_bytes(&self, file: usize) -> Option<u64> {
+        let walk = self.walks.get(file)?;
+        Some(match self.course.stride {
+            Some(stride) => stride.range_bytes,
+            None => walk.span.region_bytes.min(walk.span.file_bytes),
+        })
+    }
+
+    /// Behind the last start that holds a block of this direction, counted in blocks; `None` if none does. Where starts lie closer than
+    /// blocks are long there are more of them.
+    fn last_block(&self, file: usize, direction: Direction) -> Option<u64> {
+        let align = u64::from(self.course.align_bytes[direction as usize].max(1));
+        let least = u64::from(self.course.lengths[direction as usize].min_bytes);
+        let bytes = self.random_bytes(file)?;
+        let blocks = bytes.checked_sub(least.saturating_sub(align))? / align;
+        if blocks > 0 { Some(blocks) } else { None }
     }
 
     /// The random blocks of a file, in their first order or anew; `None` if it holds none.
-    fn blocks(&mut self, file: usize, index: usize, lengths: &Lengths) -> Option<Blocks> {
+    fn blocks(&mut self, file: usize, index: usize) -> Option<Blocks> {
         let walk = self.walks.get(file)?;
-        let bytes = match self.course.stride {
-            Some(stride) => stride.range_bytes,
-            None => walk.span.region_bytes.min(walk.span.file_bytes),
-        };
-        let align = u64::from(self.course.align_bytes[index].max(1));
-        let min = u64::from(lengths.min_bytes);
-        // The last start that holds a block; where starts lie closer than blocks are long there are more of them.
-        let blocks = bytes.checked_sub(min.saturating_sub(align))? / align;
-        if blocks == 0 {
-            return None;
+        let bytes = self.random_bytes(file)?;
+        let direction = Direction::ALL[index];
+        let blocks = self.last_block(file, direction)?;
+        if self.course.is_mapped() {
+            return Some(Blocks::Mapped(RandomMap::new(bytes / self.course.least_block())));
         }
         let seed = derive_seed(
             derive_seed(self.course.seed, self.first.0),
             (walk.round << 32) ^ ((file as u64) << 1) ^ index as u64,
         );
-        Some(if self.course.once && lengths.fixed() {
-            Blocks::Permuted { permutation: Permutation::new(blocks, seed), next: 0 }
-        } else if self.course.once {
-            Blocks::Slots(Slots::new(lengths, bytes, seed))
-        } else {
-            // A law belongs to the file, not to the pass: its frequent blocks stay where they are.
-            let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
-            // As in fio: laws count blocks of the smaller of both directions, up to the last one begun.
-            let unit = self
-                .course
-                .lengths
-                .iter()
-                .take(2)
-                .map(|lengths| u64::from(lengths.min_bytes.max(1)))
-                .min()
-                .unwrap_or(1);
-            let counted = match self.course.distribution {
-                Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. } => {
-                    bytes.div_ceil(unit)
-                }
-                _ => blocks,
-            };
-            Blocks::Drawn(Chance::new(
-                &self.course.distribution,
-                Direction::ALL[index],
-                counted,
-                align,
-                true,
-                &mut draw,
-            ))
-        })
+        if self.course.once {
+            return Some(Blocks::Permuted { permutation: Permutation::new(blocks, seed), next: 0 });
+        }
+        // A law belongs to the file, not to the pass: its frequent blocks stay where they are.
+        let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
+        let counted = match self.course.distribution {
+            Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. } => {
+                // As in fio laws count blocks of the least length, up to the last one begun.
+                bytes.div_ceil(self.course.least_block())
+            }
+            _ => blocks,
+        };
+        let align = u64::from(self.course.align_bytes[index].max(1));
+        let chance = Chance::new(&self.course.distribution, direction, counted, align, true, &mut draw);
+        Some(Blocks::Drawn(chance))
     }
 
     /// Goes on to the next zone when enough was done in this one, and starts a zone over that was gone through. As fio 3.33 does.
@@ -454,10 +497,11 @@ impl Source for Varied {
         }
         self.service.begin_pass(limit.repeats);
         self.done_files.clear();
-        if self.course.stride.is_some() && self.pass > 1 {
-            // As in fio: a further pass goes on in the zones.
+        if self.course.stride.is_some() && self.course.endless && self.pass > 1 {
+            // As in fio: until time is over it goes on in the zones.
             return;
         }
+        self.zone_bytes = 0;
         for walk in &mut self.walks {
             walk.base = walk.span.start;
             walk.position = [walk.span.start; Direction::COUNT];

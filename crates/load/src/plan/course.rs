@@ -12,6 +12,9 @@ use crate::offsets::{Course, Order, VariedCourse};
 pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
     let plain = plain(job, spans, seed)?;
     let varied = (!is_plain(job, spans)).then(|| varied(job, spans, seed));
+    if let Some(course) = &varied {
+        check_map(job, course)?;
+    }
     if varied.is_some() && job.options.map_order != MapOrder::Ascending {
         return Err(LoadError::Target {
             job: job.name.clone(),
@@ -19,6 +22,26 @@ pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Cour
         });
     }
     Ok((plain, varied))
+}
+
+/// Bytes of the random maps of a worker that are not too many.
+const MOST_MAP_BYTES: u64 = 8 << 30;
+
+/// Whether the random maps of a worker's files fit into memory.
+fn check_map(job: &JobSpec, course: &VariedCourse) -> Result<(), LoadError> {
+    let bytes = course.map_bytes();
+    if bytes <= MOST_MAP_BYTES {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes >> 30;
+    Err(LoadError::Target {
+        job: job.name.clone(),
+        reason: format!(
+            "random blocks of several sizes, each once, need a map of {} GiB, and at most {} are taken: give a smaller size, larger blocks, or norandommap=1",
+            gib(bytes),
+            gib(MOST_MAP_BYTES)
+        ),
+    })
 }
 
 /// Longest operations of reads (or trims) and of writes; of pure patterns the one in use twice. With `bs_is_seq_rand` the sizes are
@@ -57,7 +80,11 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     // Where the file goes on behind the region, fio lets the last block reach over the region's end.
     let ends_with_block = only.file_bytes <= only.start + only.region_bytes
         || blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
-    let fixed = Direction::ALL.iter().all(|direction| o.lengths(*direction).fixed());
+    let lengths = Direction::ALL.map(|direction| o.lengths(direction));
+    let fixed = lengths.iter().all(|lengths| lengths.fixed());
+    // Random blocks of more than one length, also of directions that the job does not do, are taken in a map.
+    let mapped =
+        o.rw.0.is_random() && once(job) && !o.bs_is_seq_rand && lengths.iter().any(|other| *other != lengths[0]);
     let all_random = o.percentage_random.all().into_iter().flatten().all(|share| share.0 == 100);
     let paced_apart = o.rw.0.is_mixed() && o.is_rated();
     // Random writes without coverage go on to io_size in one pass.
@@ -71,6 +98,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && o.stride(1).is_none()
         && !o.watches_latency()
         && fixed
+        && !mapped
         && ends_with_block
         && all_random
         && !paced_apart
@@ -115,9 +143,9 @@ pub(super) fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, L
 
 /// Whether a pass is over when as many bytes were given as the job's size has. fio 3.33 counts for that what is queued, and nothing that
 /// completes at once: with such engines a pass goes on in files that are longer, as far as all passes together go.
-fn ends_at_size(job: &JobSpec, spans: &Spans) -> bool {
+fn ends_at_size(job: &JobSpec) -> bool {
     let o = &job.options;
-    !o.caps().contains(Caps::SYNCHRONOUS) || o.verifies() || o.rw.0.trims() || o.stride(spans.files.len()).is_some()
+    !o.caps().contains(Caps::SYNCHRONOUS) || o.verifies() || o.rw.0.trims()
 }
 
 fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
@@ -136,7 +164,7 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
         service: o.file_service_type.clone(),
         open_files: if open_files == 0 { spans.files.len() } else { open_files },
         pass_bytes,
-        ends_at_size: ends_at_size(job, spans),
+        ends_at_size: ends_at_size(job),
         read_percent: o.read_percent(),
         align_bytes: Direction::ALL
             .map(|direction| align(o.blockalign.of(direction).0, o.lengths(direction).min_bytes)),

@@ -98,9 +98,8 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     let mut total = 0_u64;
     for file in known {
         let filesize = drawn_size(job, file, unit, &mut draw);
-        // What is appended begins where the file ends now, and not where it will.
-        let end_now = if o.file_append { file.bytes } else { file.bytes.or(filesize) };
-        let start = start(job, clone, end_now, &mut warnings)?;
+        // What is appended begins where the file ends now, and percentages are of what is there now, not of what will be.
+        let start = start(job, clone, file.bytes, &mut warnings)?;
         let mut bytes = match (filesize, size, file.bytes) {
             (Some(bytes), _, _) => {
                 bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?
@@ -151,17 +150,20 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
 }
 
 /// Whether a worker has room for a block, of `total` bytes in its files and `room` in a pass over the largest. As in fio one whose files have
-/// no byte behind its offset does nothing, and the others go on: gives a warning.
+/// no byte behind its offset, or none of which holds a block, does nothing, and the others go on: gives a warning.
 fn check_room(job: &JobSpec, clone: u32, total: u64, room: u64) -> Result<Option<String>, LoadError> {
     let (name, least) = (&job.name, least_block(job));
-    let sized = matches!(job.options.size, Some(Extent::Bytes(_)));
-    if total == 0 && sized && !job.options.caps().contains(Caps::ANONYMOUS) {
-        return Ok(Some(format!(
-            "job '{name}': worker {clone} does nothing, as in fio: none of its files has a byte to work on"
-        )));
-    }
     if room >= least {
         return Ok(None);
+    }
+    let sized = matches!(job.options.size, Some(Extent::Bytes(_)));
+    let nothing = |why: String| Ok(Some(format!("job '{name}': worker {clone} does nothing, as in fio: {why}")));
+    if total == 0 && sized && !job.options.caps().contains(Caps::ANONYMOUS) {
+        return nothing("none of its files has a byte to work on".to_owned());
+    }
+    let too_small = matches!(job.options.size, Some(Extent::Bytes(size)) if size < least);
+    if total > 0 && !too_small && (job.options.nrfiles > 1 || job.options.filesize.is_some()) {
+        return nothing(format!("none of its files holds a block of {least} bytes, the largest has {room}"));
     }
     let reason = format!("the region has {room} bytes and holds no block of {least}");
     Err(LoadError::Target { job: name.clone(), reason })

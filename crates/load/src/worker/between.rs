@@ -108,7 +108,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
 
     /// Nothing more will be done in this file in this pass.
     pub(super) fn close(&mut self, file: usize) -> Result<(), End> {
-        let flushes = self.options.fsync_on_close && self.options.rw.0.writes() && !self.files.is_flushed(file);
+        let wanted = self.options.fsync_on_close && self.options.rw.0.writes();
+        let flushes = wanted && !self.files.is_flushed(file) && !self.flushing.was_last();
         if self.flight.concerns(file) && !flushes {
             self.flight.closing.push(file);
             return Ok(());

@@ -206,7 +206,7 @@ fn is_seamless(task: &Task<'_>) -> bool {
 
 /// Whether each further loop goes the way of the first. As in fio, which seeds its generators anew between them, unless the job's seed
 /// is one that no run repeats or one that it names; what goes on beyond a pass in fio (random blocks without a map, sequences between
-/// random blocks, zones) draws on.
+/// random blocks) draws on.
 fn repeats_order(task: &Task<'_>) -> bool {
     let options = &task.job.options;
     if !options.randrepeat || options.randseed.is_some() || task.plan.replay.is_some() {
@@ -214,7 +214,7 @@ fn repeats_order(task: &Task<'_>) -> bool {
     }
     let Some(varied) = &task.plan.varied else { return task.plan.course.order == Order::Permuted };
     let all_random = varied.random && varied.random_percent.iter().all(|percent| *percent == 100);
-    all_random && varied.once && varied.modifier == Modifier::None && varied.stride.is_none()
+    all_random && varied.once && varied.modifier == Modifier::None
 }
 
 /// The report of the calling worker, with no figures yet.
@@ -288,8 +288,6 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) flushes_of_data: u64,
     /// What `sync_file_range` is to write back.
     pub(super) ranges: Option<Ranges>,
-    /// The pass that has ended was flushed, and the next one begins with a flush.
-    pub(super) flush_again: bool,
     /// The files of `unlink_each_loop` go at the end, too.
     pub(super) unlinks_at_end: bool,
     /// Passes are no more than a way to count: blocks may come more than once anyway, and fio has one pass without end, in which files
@@ -372,7 +370,6 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             flushing: Flushing::of(options),
             flushes_of_data: 0,
             ranges: Ranges::new(options.sync_file_range, task.plan.files.len()),
-            flush_again: false,
             unlinks_at_end: false,
             seamless: is_seamless(task),
             repeats_order: repeats_order(task),

@@ -50,6 +50,11 @@ impl Flushing {
         self.every.iter().find(|(_, every)| *every > 0 && self.writes.is_multiple_of(*every)).map(|(due, _)| *due)
     }
 
+    /// Nothing was issued since the last flush on the way.
+    pub(super) fn was_last(&self) -> bool {
+        self.just_flushed
+    }
+
     /// It is done, or there was nothing to flush.
     pub(super) fn done(&mut self) {
         self.just_flushed = true;

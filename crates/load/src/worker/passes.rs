@@ -60,19 +60,17 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if rewinds { StartOver::Rewind } else { StartOver::Reopen }
     }
 
-    /// The writes of a pass have ended, and the flush that they make due is done if further ones come. As in fio `fsync=` counts over
-    /// passes: what is due when a pass ends is flushed before the files are closed, and once more in the files that are opened then.
+    /// The writes of a pass have ended, and the flush that they make due is done if further ones come, or were looked for in vain: a
+    /// region need not end with a block. As in fio `fsync=` counts over passes: what is due when a pass ends is flushed before the
+    /// files are closed, and once more in the files that are opened then.
     pub(super) fn flush_behind_pass(&mut self) -> End {
-        if self.flushing.due().is_none() || self.seamless || self.next_start() == StartOver::Rewind || !self.goes_on() {
+        if self.flushing.due().is_none() || self.seamless || self.next_start() == StartOver::Rewind {
             return End::Pass;
         }
-        match self.flush_if_due() {
-            Some(end) => end,
-            None => {
-                self.flush_again = true;
-                End::Pass
-            }
+        if self.source.finished() && !self.goes_on() {
+            return End::Pass;
         }
+        self.flush_if_due().unwrap_or(End::Pass)
     }
 
     /// Whether a pass follows the one that has just ended.
@@ -93,17 +91,15 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         // A pass that did nothing will do nothing next time, either.
         let limit = self.limit().filter(|_| covered > 0);
         self.note_unlink(limit.is_some());
-        // As in fio: what was flushed just now is not flushed once more by end_fsync.
         // A pass that was verified was flushed before that.
         let was_verified = S::VERIFIED && self.reads_back();
-        if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !self.flush_again && !was_verified {
+        if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !was_verified {
             self.final_flush()?;
         }
         let Some(limit) = limit else { return Ok(false) };
         if !self.seamless {
             self.start_over(how)?;
         }
-        self.flush_again = false;
         self.flushing.begin_pass();
         self.source.begin_pass(limit);
         self.files.begin_pass();
@@ -181,7 +177,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// `fsync_on_close` of the files that a further loop closes and opens again. As in fio they are flushed for that beside the flush at
     /// the end of the pass, unless `fsync=` was due there.
     fn flush_before_closing(&mut self) -> Result<(), Fault> {
-        if !self.options.fsync_on_close || !self.options.rw.0.writes() || S::VERIFIED || self.flush_again {
+        if !self.options.fsync_on_close || !self.options.rw.0.writes() || S::VERIFIED || self.flushing.was_last() {
             return Ok(());
         }
         if !self.files.current_is_done() {
@@ -194,7 +190,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// last write.
     pub(super) fn final_flush(&mut self) -> Result<(), Failure> {
         let wanted = self.options.end_fsync || self.options.fsync_on_close;
-        if !wanted || !self.options.rw.0.writes() {
+        // As in fio: where the last thing done was a flush on the way, of whichever file, none is flushed at the end.
+        if !wanted || !self.options.rw.0.writes() || self.flushing.was_last() {
             return Ok(());
         }
         if let Some(log) = &mut self.iolog {

@@ -149,7 +149,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let begun = self.clock.ticks();
         self.verifying_since = Some(begun);
         // As in fio: what no option flushes is verified from where it is, the page cache or the medium.
-        let flushed = if self.flush_again { Ok(()) } else { self.flush_written_files() };
+        let flushed = if self.flushing.was_last() { Ok(()) } else { self.flush_written_files() };
         if let Err(failure) = flushed.and_then(|()| self.start_over(StartOver::Reread)) {
             return End::Failed(failure);
         }

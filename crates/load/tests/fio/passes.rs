@@ -145,15 +145,25 @@ fn verified_files_are_flushed_as_by_fio() {
     }
 }
 
-/// In a job that reads, too, each read behind a write that is due is preceded by a flush, but none follows another; and what is due
-/// first is done alone.
+/// Flushes are asked for before each operation: in a job that reads, too, each read behind a write that is due is preceded by one, but none
+/// follows another; and what is due first is done alone.
 #[test]
-fn mixed_jobs_are_flushed_as_by_fio() {
+fn jobs_are_flushed_on_the_way_as_by_fio() {
     for job in [
         "--rw=rw --size=64k --rwmixread=50 --rw_sequencer=sequential --fsync=1",
         "--rw=write --size=256k --fsync=32 --fdatasync=5",
         "--rw=write --size=256k --fsync=2 --fdatasync=3 --sync_file_range=write:2",
         "--rw=write --size=64k --fdatasync=3 --loops=2",
+        // The last block ends before the region does: a further one is looked for.
+        "--rw=write --size=300000 --fdatasync=1",
+        "--rw=randwrite --size=300000 --fsync=1 --loops=2",
+        "--rw=randwrite --size=300000 --nrfiles=2 --fsync=1 --end_fsync=1",
+        "--rw=randwrite --size=300000 --fsync=1 --number_ios=7",
+        "--rw=randwrite --size=64k --nrfiles=3 --fsync=1 --loops=2 --end_fsync=1",
+        "--rw=randwrite --size=64k --nrfiles=3 --fsync=1 --loops=2 --fsync_on_close=1",
+        // All that is flushed is all of the file.
+        "--rw=write --size=64k --ioengine=posixaio --iodepth=1 --fdatasync=4",
+        "--rw=write --size=64k --ioengine=posixaio --iodepth=1 --sync_file_range=write:4",
     ] {
         let [theirs, ours] = flushes(&format!("--bs=4k {job}"));
         let near = (theirs / 5).max(3);

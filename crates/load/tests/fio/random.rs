@@ -55,6 +55,39 @@ fn the_whole_region_is_covered() {
     }
 }
 
+/// Where lengths differ by direction each counts its own blocks in one map, and the first draw that finds no place in the file ends the
+/// job: how much of it is done is chance.
+#[test]
+fn blocks_of_two_sizes_are_taken_in_one_map() {
+    for job in [
+        "--rw=randread --bs=8k,4k,16k",
+        "--rw=randrw --bs=4k,8k",
+        "--rw=randwrite --bs=,16k",
+        "--rw=randrw --bs=16k,4k",
+    ] {
+        let mut counts = [Vec::new(), Vec::new()];
+        for _ in 0..12 {
+            let (both, _) = logs(&format!("--ioengine=null --size=1000k --randrepeat=0 {job}"));
+            for (counts, log) in counts.iter_mut().zip(&both) {
+                counts.push(log.len());
+            }
+        }
+        counts.iter_mut().for_each(|counts| counts.sort_unstable());
+        let [theirs, ours] = &counts;
+        // Medians lie inside of the other program's range: by chance they do not once in 4,000 times.
+        let inside = |one: &[usize], other: &[usize]| (other[0]..=other[11]).contains(&one[6]);
+        assert!(inside(theirs, ours) && inside(ours, theirs), "{job}: fio {theirs:?}, pagelab {ours:?}");
+    }
+}
+
+#[test]
+fn a_map_that_does_not_fit_is_refused() {
+    let words = "--name=j --ioengine=null --rw=randread --bsrange=512-4k --size=100t --number_ios=10";
+    let said = crate::common::refused(&words.split(' ').collect::<Vec<_>>(), 2);
+    assert!(said.contains("need a map of 25 GiB") && said.contains("norandommap=1"), "{said}");
+    crate::common::run(&format!("{words} --norandommap=1").split(' ').collect::<Vec<_>>());
+}
+
 /// Laws with a centre touch the same blocks equally often; without one fio puts the most frequent block anywhere.
 #[test]
 fn laws_of_chance() {

@@ -66,6 +66,21 @@ fn random_blocks_stay_in_their_zone() {
     }
 }
 
+/// A further loop begins in the first zone, also where the loop before ended in another one.
+#[test]
+fn loops_begin_in_the_first_zone() {
+    let zones = "--zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=16k --loops=3";
+    same_operations(&format!("--ioengine=psync --rw=write --bs=8k --size=256k {zones}"));
+    let ([theirs, ours], _) = logs(&format!("--ioengine=psync --rw=randwrite --bs=8k --size=256k {zones}"));
+    for (program, log) in [("fio", theirs), ("pagelab", ours)] {
+        // A draw behind the end of the file ends the loop: how long it is is chance, and each goes the way of the first.
+        assert!(log.len() >= 3 * 12 && log.len().is_multiple_of(3), "{program}: {log:?}");
+        let first = &log[..log.len() / 3];
+        assert!(log.chunks(first.len()).all(|of_loop| of_loop == first), "{program}: {log:?}");
+        assert!(first[..4].iter().all(|operation| operation.offset < 64 << 10), "{program}: {log:?}");
+    }
+}
+
 #[test]
 fn what_contradicts_zones_is_refused() {
     for (words, said) in [
