@@ -206,6 +206,9 @@ pub const MECHANISMS: &[Mechanism] = &[
 pub fn plain_name(function: &str) -> &str {
     const ENDINGS: [&str; 5] = [".isra.", ".part.", ".constprop.", ".cold", ".llvm."];
     // Few names have a dot, and all names of a kernel are looked at.
+    if !function.as_bytes().contains(&b'.') {
+        return function;
+    }
     let mut dots = function.match_indices('.').map(|(at, _)| at);
     let end = dots.find(|at| ENDINGS.iter().any(|ending| function[*at..].starts_with(ending)));
     &function[..end.unwrap_or(function.len())]

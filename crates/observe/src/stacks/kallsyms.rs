@@ -83,18 +83,32 @@ struct Line<'a> {
 /// Calls `take` with each line, until it says that this is enough.
 fn for_each(root: &Path, mut take: impl FnMut(Line<'_>) -> bool) -> io::Result<()> {
     let mut list = BufReader::with_capacity(READ_BYTES, File::open(root.join("proc/kallsyms"))?);
-    let mut whole = String::new();
+    let mut bytes = Vec::new();
     loop {
-        whole.clear();
-        if list.read_line(&mut whole)? == 0 {
+        bytes.clear();
+        if list.read_until(b'\n', &mut bytes)? == 0 {
             return Ok(());
         }
-        let mut words = whole.split_ascii_whitespace();
-        let (Some(addr), Some(_), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
-        let Ok(addr) = u64::from_str_radix(addr, 16) else { continue };
-        if !take(Line { addr, name, whole: &whole }) {
+        if let Some(line) = Line::of(&bytes)
+            && !take(line)
+        {
             return Ok(());
         }
+    }
+}
+
+impl<'a> Line<'a> {
+    /// `ffffffff81000000 T _stext`, and for a function of a module a tab and `[name]`.
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let whole = std::str::from_utf8(bytes).ok()?;
+        let (addr, rest) = whole.split_once(' ')?;
+        let (_kind, rest) = rest.split_once(' ')?;
+        let end = rest.bytes().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
+        let name = &rest[..end];
+        if name.is_empty() {
+            return None;
+        }
+        Some(Self { addr: u64::from_str_radix(addr, 16).ok()?, name, whole })
     }
 }
 
@@ -105,6 +119,8 @@ struct Nearest {
     addrs: Vec<u64>,
     /// For each address the greatest of those that lie behind the address before it, and its lines.
     behind: Vec<(u64, String)>,
+    /// Where the line of before lies among the addresses.
+    gap: usize,
     text: String,
 }
 
@@ -113,14 +129,19 @@ impl Nearest {
         let mut addrs = addrs.to_vec();
         addrs.sort_unstable();
         addrs.dedup();
-        Self { behind: vec![(0, String::new()); addrs.len()], addrs, text: String::new() }
+        Self { behind: vec![(0, String::new()); addrs.len()], addrs, gap: 0, text: String::new() }
     }
 
     fn meet(&mut self, line: &Line<'_>) {
         if line.name == TEXT {
             self.text.push_str(line.whole);
         }
-        let gap = self.addrs.partition_point(|addr| *addr < line.addr);
+        // The list is nearly sorted, and few lines lie in another gap than the one before.
+        let is_behind = self.gap.checked_sub(1).is_none_or(|before| self.addrs[before] < line.addr);
+        if !is_behind || self.addrs.get(self.gap).is_some_and(|addr| *addr < line.addr) {
+            self.gap = self.addrs.partition_point(|addr| *addr < line.addr);
+        }
+        let gap = self.gap;
         // Hidden addresses are 0.
         let Some((greatest, lines)) = self.behind.get_mut(gap).filter(|(greatest, _)| line.addr >= *greatest.max(&1))
         else {

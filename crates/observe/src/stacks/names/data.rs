@@ -16,8 +16,9 @@ use crate::stacks::hostile::Bounded;
 const READ_BYTES_MAX: u64 = 256 << 20;
 /// Bytes that the sections of one file may have when they are decompressed.
 pub(super) const INFLATED_BYTES_MAX: u64 = 1 << 30;
-/// Memory that is set aside before there is something to put into it.
-const AHEAD_BYTES: u64 = 4 << 20;
+/// Bytes that are set aside at once for what is decompressed: a buffer that grows is copied, and its pages are zeroed, each time. Pages that
+/// nothing is written to take no memory.
+const AHEAD_BYTES: u64 = 64 << 20;
 /// Memory for decompressing `.gnu_debugdata`, KiB: the strongest preset of xz takes 65 MiB.
 const XZ_KIB_MAX: u32 = 256 << 10;
 
@@ -94,7 +95,7 @@ pub(super) fn inflate<'d>(section: CompressedData<'d>, left: &Cell<u64>) -> Resu
     let rest = left.get().checked_sub(size);
     let rest = rest.ok_or_else(|| format!("found {size} bytes decompressed, needed at most {}", left.get()))?;
     let bytes = match section.format {
-        CompressionFormat::Zlib => all_of(flate2::read::ZlibDecoder::new(section.data), size),
+        CompressionFormat::Zlib => all_of(flate2::bufread::ZlibDecoder::new(section.data), size),
         CompressionFormat::Zstandard => {
             zstd::stream::read::Decoder::new(section.data).and_then(|decoder| all_of(decoder, size))
         }
@@ -122,9 +123,18 @@ pub(super) fn unxz(packed: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Reads to the end, but not further than one byte beyond `size`.
-fn all_of(reader: impl Read, size: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(size.min(AHEAD_BYTES) as usize);
-    reader.take(size.saturating_add(1)).read_to_end(&mut bytes)?;
+fn all_of(mut reader: impl Read, size: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size.min(AHEAD_BYTES) as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let read = reader.read(&mut bytes[filled..])?;
+        if read == 0 {
+            bytes.truncate(filled);
+            return Ok(bytes);
+        }
+        filled += read;
+    }
+    reader.take(size.saturating_add(1) - filled as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
