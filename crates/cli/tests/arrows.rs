@@ -1,6 +1,6 @@
 //! Dependencies between the crates go one way: each may know only those that its line names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -87,4 +87,46 @@ fn arrows_point_one_way() {
         found.insert(name);
     }
     assert_eq!(found.len(), ARROWS.len(), "every line is a crate");
+}
+
+/// Packages that `crates/` has in a lock file, with the names of what they depend on, without versions and without what only tests need.
+fn locked(path: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).expect(path);
+    let lock: toml::Table = text.parse().expect("a lock file");
+    let packages = lock["package"].as_array().expect("packages");
+    let name = |package: &toml::Value| package["name"].as_str().expect("a name").to_owned();
+    let needs = |package: &toml::Value| {
+        let list = package.get("dependencies").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+        list.iter().filter_map(|one| one.as_str()?.split(' ').next().map(str::to_owned)).collect()
+    };
+    packages.iter().map(|package| (name(package), needs(package))).collect()
+}
+
+/// What a crate depends on by its manifest, without what only tests need.
+fn declared(name: &str) -> BTreeSet<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("Cargo.toml");
+    let manifest: toml::Table = fs::read_to_string(path).expect("a manifest").parse().expect("a manifest");
+    let mut found = BTreeSet::new();
+    for table in ["dependencies", "build-dependencies"] {
+        let dependencies = manifest.get(table).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        found.extend(dependencies.keys().cloned());
+    }
+    found
+}
+
+/// The workspace of `fleet/` has a lock file of its own, which the rest of the tests never look at.
+#[test]
+fn the_lock_file_of_the_fleet_knows_what_its_crates_need() {
+    let fleet = locked("fleet/Cargo.lock");
+    let mut seen = 0;
+    for (krate, _) in ARROWS {
+        let Some(needs) = fleet.get(&format!("pagelab-{krate}")) else { continue };
+        let missing: Vec<_> = declared(krate).difference(needs).cloned().collect();
+        assert!(
+            missing.is_empty(),
+            "{krate}: {missing:?}; type: cargo update --workspace --manifest-path fleet/Cargo.toml"
+        );
+        seen += 1;
+    }
+    assert!(seen >= 5, "{seen}");
 }

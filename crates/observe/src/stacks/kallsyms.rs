@@ -34,7 +34,7 @@ impl Functions {
             true
         })?;
         let mut file = File::from(rustix::fs::memfd_create("pagelab-kallsyms", rustix::fs::MemfdFlags::CLOEXEC)?);
-        file.write_all(nearest.lines().as_bytes())?;
+        file.write_all(&nearest.lines())?;
         Ok(Self { nearest: file, anchors: anchors.found() })
     }
 
@@ -77,39 +77,63 @@ pub(super) fn extent(root: &Path, function: &str) -> Option<Range<u64>> {
 struct Line<'a> {
     addr: u64,
     name: &'a str,
-    whole: &'a str,
+    whole: &'a [u8],
 }
 
 /// Calls `take` with each line, until it says that this is enough.
 fn for_each(root: &Path, mut take: impl FnMut(Line<'_>) -> bool) -> io::Result<()> {
     let mut list = BufReader::with_capacity(READ_BYTES, File::open(root.join("proc/kallsyms"))?);
-    let mut bytes = Vec::new();
+    // The beginning of a line that is not there as a whole yet.
+    let mut begun = Vec::new();
     loop {
-        bytes.clear();
-        if list.read_until(b'\n', &mut bytes)? == 0 {
+        let bytes = list.fill_buf()?;
+        if bytes.is_empty() {
+            Line::of(&begun).map(&mut take);
             return Ok(());
         }
-        if let Some(line) = Line::of(&bytes)
-            && !take(line)
-        {
-            return Ok(());
+        let mut at = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            let mut whole = &bytes[at..=end];
+            if !begun.is_empty() {
+                begun.extend_from_slice(whole);
+                whole = &begun;
+            }
+            let goes_on = Line::of(whole).is_none_or(&mut take);
+            if !goes_on {
+                return Ok(());
+            }
+            begun.clear();
+            at = end + 1;
         }
+        begun.extend_from_slice(&bytes[at..]);
+        let count = bytes.len();
+        list.consume(count);
     }
 }
 
 impl<'a> Line<'a> {
     /// `ffffffff81000000 T _stext`, and for a function of a module a tab and `[name]`.
-    fn of(bytes: &'a [u8]) -> Option<Self> {
-        let whole = std::str::from_utf8(bytes).ok()?;
-        let (addr, rest) = whole.split_once(' ')?;
-        let (_kind, rest) = rest.split_once(' ')?;
-        let end = rest.bytes().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
-        let name = &rest[..end];
-        if name.is_empty() {
-            return None;
-        }
-        Some(Self { addr: u64::from_str_radix(addr, 16).ok()?, name, whole })
+    fn of(whole: &'a [u8]) -> Option<Self> {
+        let (addr, rest) = hexadecimal(whole);
+        let [b' ', _kind, b' ', rest @ ..] = rest else { return None };
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        let name = std::str::from_utf8(&rest[..end]).ok().filter(|name| !name.is_empty())?;
+        Some(Self { addr, name, whole })
     }
+}
+
+/// The number that a text begins with, and what stands behind it. There are 100,000 and more to read: faster than the general way.
+fn hexadecimal(text: &[u8]) -> (u64, &[u8]) {
+    let mut number = 0_u64;
+    for (at, byte) in text.iter().enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return (number, &text[at..]),
+        };
+        number = number << 4 | u64::from(digit);
+    }
+    (number, &[])
 }
 
 /// For each of some addresses the last symbols at or before it, with all their names. The list is sorted but for modules and for
@@ -118,10 +142,10 @@ struct Nearest {
     /// Sorted, each once.
     addrs: Vec<u64>,
     /// For each address the greatest of those that lie behind the address before it, and its lines.
-    behind: Vec<(u64, String)>,
+    behind: Vec<(u64, Vec<u8>)>,
     /// Where the line of before lies among the addresses.
     gap: usize,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl Nearest {
@@ -129,12 +153,12 @@ impl Nearest {
         let mut addrs = addrs.to_vec();
         addrs.sort_unstable();
         addrs.dedup();
-        Self { behind: vec![(0, String::new()); addrs.len()], addrs, gap: 0, text: String::new() }
+        Self { behind: vec![(0, Vec::new()); addrs.len()], addrs, gap: 0, text: Vec::new() }
     }
 
     fn meet(&mut self, line: &Line<'_>) {
         if line.name == TEXT {
-            self.text.push_str(line.whole);
+            self.text.extend_from_slice(line.whole);
         }
         // The list is nearly sorted, and few lines lie in another gap than the one before.
         let is_behind = self.gap.checked_sub(1).is_none_or(|before| self.addrs[before] < line.addr);
@@ -151,12 +175,14 @@ impl Nearest {
             *greatest = line.addr;
             lines.clear();
         }
-        lines.push_str(line.whole);
+        lines.extend_from_slice(line.whole);
     }
 
     /// The lines of all of them. Where nothing lies between an address and the one before it, both have the same.
-    fn lines(self) -> String {
-        self.behind.into_iter().fold(self.text, |all, (_, lines)| all + &lines)
+    fn lines(self) -> Vec<u8> {
+        let mut all = self.text;
+        self.behind.iter().for_each(|(_, lines)| all.extend_from_slice(lines));
+        all
     }
 }
 
@@ -215,5 +241,23 @@ mod tests {
         assert_eq!(of(LIST, "early"), None, "nothing says where the last one ends");
         assert_eq!(of(LIST, "absent"), None);
         assert_eq!(of("0000000000000000 t __schedule\n0000000000000000 T schedule\n", "__schedule"), None, "hidden");
+    }
+
+    #[test]
+    fn lines_may_lie_across_two_reads_and_the_last_may_have_no_end() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir(root.path().join("proc")).expect("ours");
+        let names: Vec<String> = (0..5000).map(|number| format!("function_{number}")).collect();
+        let line = |(at, name): (usize, &String)| format!("{:016x} t {name}", 0xffff_0000 + 16 * at);
+        let list: Vec<String> = names.iter().enumerate().map(line).collect();
+        fs::write(root.path().join("proc/kallsyms"), list.join("\n")).expect("there is room");
+        let mut found = Vec::new();
+        for_each(root.path(), |line| {
+            assert_eq!(line.addr, 0xffff_0000 + 16 * found.len() as u64);
+            found.push(line.name.to_owned());
+            true
+        })
+        .expect("it is read");
+        assert!(found == names, "{} of {}", found.len(), names.len());
     }
 }

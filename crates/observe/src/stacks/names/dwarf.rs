@@ -4,7 +4,7 @@
 //! DWARF) are opened by the caller.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use addr2line::gimli::{self, DwarfPackage, EndianSlice, Reader as _, RunTimeEndian, SectionId};
@@ -12,8 +12,9 @@ use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use object::{Object, ObjectSection};
 
 use super::data::{Data, INFLATED_BYTES_MAX, inflate};
+use super::units;
 
-type Reader<'d> = EndianSlice<'d, RunTimeEndian>;
+pub(super) type Reader<'d> = EndianSlice<'d, RunTimeEndian>;
 pub(super) type File<'d> = object::File<'d, Data<'d>>;
 
 /// Functions that are inlined into one another at one address.
@@ -46,12 +47,27 @@ pub(super) struct Sections<'a> {
     kept: &'a Kept<Vec<u8>>,
     /// Bytes that may still be decompressed.
     left: Cell<u64>,
-    broken: std::cell::RefCell<Vec<String>>,
+    broken: RefCell<Vec<String>>,
+    /// The addresses that are asked for, sorted.
+    addrs: Vec<u64>,
+    /// Units of the file that is being loaded refer to one another, as far as is known.
+    refer_elsewhere: Cell<bool>,
+    /// Places of units of that file that need not be looked into.
+    not_needed: RefCell<Vec<usize>>,
 }
 
 impl<'a> Sections<'a> {
-    pub(super) fn new(kept: &'a Kept<Vec<u8>>) -> Self {
-        Self { kept, left: Cell::new(INFLATED_BYTES_MAX), broken: std::cell::RefCell::default() }
+    pub(super) fn new(kept: &'a Kept<Vec<u8>>, addrs: &[u64]) -> Self {
+        let mut addrs = addrs.to_vec();
+        addrs.sort_unstable();
+        Self {
+            kept,
+            left: Cell::new(INFLATED_BYTES_MAX),
+            broken: RefCell::default(),
+            addrs,
+            refer_elsewhere: Cell::new(true),
+            not_needed: RefCell::default(),
+        }
     }
 
     /// What could not be read, and why.
@@ -64,7 +80,12 @@ impl<'a> Sections<'a> {
         let data = section.compressed_data().map_err(|error| error.to_string());
         match data.and_then(|data| inflate(data, &self.left)) {
             Ok(Cow::Borrowed(bytes)) => bytes,
-            Ok(Cow::Owned(bytes)) => self.kept.keep(bytes),
+            Ok(Cow::Owned(mut bytes)) => {
+                if name == SectionId::DebugInfo.name() {
+                    units::pass_over(&mut bytes, &self.not_needed.borrow(), file.is_little_endian());
+                }
+                self.kept.keep(bytes)
+            }
             Err(reason) => {
                 self.broken.borrow_mut().push(format!("{name}: {reason}"));
                 &[]
@@ -77,11 +98,23 @@ impl<'a> Sections<'a> {
         let bytes = name.map_or(&[][..], |name| self.bytes(file, name));
         let is_of_abbreviations =
             [Some(SectionId::DebugAbbrev.name()), SectionId::DebugAbbrev.dwo_name()].contains(&name);
-        EndianSlice::new(if is_of_abbreviations { self.kept.keep(without_lines(bytes)) } else { bytes }, endian)
+        if is_of_abbreviations {
+            let (bytes, refer_elsewhere) = without_lines(bytes);
+            self.refer_elsewhere.set(refer_elsewhere);
+            return EndianSlice::new(self.kept.keep(bytes), endian);
+        }
+        let reader = EndianSlice::new(bytes, endian);
+        if name == Some(SectionId::DebugAranges.name()) && !self.refer_elsewhere.get() {
+            *self.not_needed.borrow_mut() = units::without(&reader.into(), &self.addrs).unwrap_or_default();
+        }
+        reader
     }
 
     fn load(&self, file: &File<'a>, name: impl Fn(SectionId) -> Option<&'static str>) -> gimli::Dwarf<Reader<'a>> {
         let name = |id| name(id).filter(|_| !SAYS_NO_NAME.contains(&id));
+        // Abbreviations are loaded first, then ranges of addresses, then what lies in units: each tells what of the next is needed.
+        self.refer_elsewhere.set(true);
+        self.not_needed.borrow_mut().clear();
         let loaded: Result<_, std::convert::Infallible> = gimli::Dwarf::load(|id| Ok(self.reader(file, name(id))));
         let Ok(dwarf) = loaded;
         dwarf
@@ -101,21 +134,31 @@ const SAYS_NO_NAME: [SectionId; 5] = [
 const UNUSED_ATTRIBUTE: u8 = 0x06;
 
 /// Abbreviations in which units do not say where their lines are. `addr2line` reads lines of each unit that it looks into: as much work
-/// as the names, and no name comes of it. What follows on something that cannot be read stays as it is.
-fn without_lines(abbreviations: &[u8]) -> Vec<u8> {
+/// as the names, and no name comes of it. What follows on something that cannot be read stays as it is. And whether units may refer to one
+/// another.
+fn without_lines(abbreviations: &[u8]) -> (Vec<u8>, bool) {
     let mut bytes = abbreviations.to_vec();
     let whole = EndianSlice::new(abbreviations, RunTimeEndian::Little);
-    let mut lines_at = Vec::new();
+    let mut found = Tables::default();
     // Where it ends does not matter: what was found by then counts.
-    let _ = places_of_lines(whole, &mut lines_at);
-    for at in lines_at {
+    let is_whole = read_tables(whole, &mut found).is_ok();
+    for at in found.lines_at {
         bytes[at] = UNUSED_ATTRIBUTE;
     }
-    bytes
+    (bytes, found.refer_elsewhere || !is_whole)
 }
 
-/// Where the attribute for lines stands in tables of abbreviations, one behind the other.
-fn places_of_lines(whole: Reader<'_>, found: &mut Vec<usize>) -> gimli::Result<()> {
+/// What tables of abbreviations say.
+#[derive(Default)]
+struct Tables {
+    /// Where the attribute for lines stands.
+    lines_at: Vec<usize>,
+    /// Units may refer to one another.
+    refer_elsewhere: bool,
+}
+
+/// Reads tables of abbreviations, one behind the other.
+fn read_tables(whole: Reader<'_>, found: &mut Tables) -> gimli::Result<()> {
     let mut rest = whole;
     while !rest.is_empty() {
         let is_end_of_table = rest.read_uleb128()? == 0;
@@ -133,8 +176,9 @@ fn places_of_lines(whole: Reader<'_>, found: &mut Vec<usize>) -> gimli::Result<(
                 break;
             }
             if name == u64::from(gimli::DW_AT_stmt_list.0) && whole[at] == gimli::DW_AT_stmt_list.0 as u8 {
-                found.push(at);
+                found.lines_at.push(at);
             }
+            found.refer_elsewhere |= units::refers_elsewhere(form);
         }
     }
     Ok(())
@@ -252,9 +296,13 @@ mod tests {
             [1, 0x11, 1, name, 8, lines, 0x17, low, constant, lines, end, 0, 0, 0, 1, 0x11, 0, lines, 0x17, end, 0, 0];
         let mut wanted = tables;
         (wanted[5], wanted[17]) = (UNUSED_ATTRIBUTE, UNUSED_ATTRIBUTE);
-        assert_eq!(without_lines(&tables), wanted);
+        assert_eq!(without_lines(&tables), (wanted.to_vec(), false));
+        // A function that refers to where it was inlined from by an offset into the section: that may be in any unit.
+        let elsewhere = [1, 0x2e, 0, gimli::DW_AT_abstract_origin.0 as u8, gimli::DW_FORM_ref_addr.0 as u8, 0, 0, 0];
+        assert!(without_lines(&elsewhere).1);
+        assert!(without_lines(&tables[..9]).1, "what cannot be read to its end may hold anything");
         for len in 0..tables.len() {
-            assert_eq!(without_lines(&tables[..len]).len(), len, "one that is cut short is no harm");
+            assert_eq!(without_lines(&tables[..len]).0.len(), len, "one that is cut short is no harm");
         }
     }
 }

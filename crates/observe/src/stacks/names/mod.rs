@@ -16,6 +16,7 @@ mod plt;
 mod symtab;
 #[cfg(test)]
 mod tests;
+mod units;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -159,7 +160,7 @@ impl Known {
     ) -> Result<(), String> {
         let common = places.common_file(data, path, in_host);
         let (sources, kept) = (Kept::default(), Kept::default());
-        let sections = Sections::new(&kept);
+        let sections = Sections::new(&kept, &self.addrs);
         let file = dwarf::File::parse(data).map_err(|error| error.to_string())?;
         if !dwarf::is_in(&file) {
             return Ok(());

@@ -29,12 +29,17 @@ impl Made {
         std::fs::write(root.path().join("opt/program.c"), SOURCE).expect("ours");
         let made = Self { root, addrs: HashMap::new() };
         made.tool("gcc", &[&["-O2", "-fcf-protection=none", "-o", "program", "program.c"], flags].concat());
-        let list = made.tool("nm", &["program"]);
+        Self { addrs: made.symbols(), ..made }
+    }
+
+    /// Addresses by name, as nm has them.
+    fn symbols(&self) -> HashMap<String, u64> {
+        let list = self.tool("nm", &["program"]);
         let symbol = |line: &str| {
             let (addr, rest) = line.split_once(' ')?;
             Some((rest.split_once(' ')?.1.to_owned(), u64::from_str_radix(addr, 16).ok()?))
         };
-        Self { addrs: list.lines().filter_map(symbol).collect(), ..made }
+        list.lines().filter_map(symbol).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -112,6 +117,29 @@ fn a_part_that_cannot_be_read_loses_itself_alone() {
     made.damage(".symtab");
     made.damage(".strtab");
     assert_eq!(made.ask(&["outer", "hidden"]).0, all(&[&["inner", "outer"], &["hidden"]]));
+}
+
+/// Units that hold no address asked for are passed over, and those that others refer to are not: alone each has the names that it has with
+/// all.
+#[test]
+fn a_function_has_its_names_whichever_others_are_asked_for() {
+    const SECOND: &str =
+        "static inline __attribute__((always_inline)) int second_inner(volatile int *at) { return *at * 5; }
+        __attribute__((noinline)) int second(volatile int *at) { return second_inner(at) + second_inner(at + 1); }
+        int (*kept)(volatile int *) = second;";
+    let mut made = Made::with(&["-g"]);
+    std::fs::write(made.path("second.c"), SECOND).expect("ours");
+    for how in
+        [&["-gz"][..], &["-gz=zlib", "-gdwarf-5"], &["-gz", "-gdwarf-4"], &["-gz=none"], &["-gz", "-flto", "-rdynamic"]]
+    {
+        made.tool("gcc", &[&["-O2", "-g", "-o", "program", "program.c", "second.c"], how].concat());
+        made.addrs = made.symbols();
+        let wanted = all(&[&["inner", "outer"], &["second_inner", "second"]]);
+        assert_eq!(made.ask(&["outer", "second"]).0, wanted, "{how:?}");
+        for (name, wanted) in ["outer", "second"].into_iter().zip(wanted) {
+            assert_eq!(made.ask(&[name]).0, [wanted], "{how:?}");
+        }
+    }
 }
 
 #[test]
