@@ -279,7 +279,7 @@ impl ComponentRule {
                 (None, Change::Rises(_) | Change::RisesTo(..)) => {
                     sign.quantity.median(scene, scene.slow).map(|value| value > 0.0)
                 }
-                (None, Change::Falls(_) | Change::Keeps(_)) => {
+                (None, Change::Falls(_) | Change::Keeps(_) | Change::StaysBelow(_)) => {
                     chain.doubt(format!("{}: only another side can tell whether it is low", sign.what));
                     continue;
                 }

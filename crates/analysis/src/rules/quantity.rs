@@ -212,6 +212,8 @@ pub(crate) enum Change {
     Falls(f64),
     /// At least this part of the other side's, by the medians: it did not fall.
     Keeps(f64),
+    /// Less than this many times the other side's, by the medians, where that has some: it did not rise.
+    StaysBelow(f64),
 }
 
 /// A quantity that must change if the cause holds.
@@ -259,6 +261,11 @@ pub(crate) const fn falls(what: &'static str, unit: &'static str, quantity: Quan
 /// A quantity that is no lower than `part` of that of the other side.
 pub(crate) const fn keeps(what: &'static str, unit: &'static str, quantity: Quantity, part: f64) -> Sign {
     Sign::new(what, unit, quantity, Change::Keeps(part))
+}
+
+/// A quantity that is less than `times` that of the other side.
+pub(crate) const fn stays_below(what: &'static str, unit: &'static str, quantity: Quantity, times: f64) -> Sign {
+    Sign::new(what, unit, quantity, Change::StaysBelow(times))
 }
 
 /// Bytes that the target's device moved.
@@ -345,6 +352,9 @@ impl Sign {
             ),
             Change::Falls(part) => format!("{} on the slower side are at most {part} of the other side's", self.what),
             Change::Keeps(part) => format!("{} on the slower side is at least {part} of the other side's", self.what),
+            Change::StaysBelow(times) => {
+                format!("{} on the slower side are less than {times} times the other side's", self.what)
+            }
         }
     }
 
@@ -379,13 +389,13 @@ impl Sign {
         let (mut agreeing, mut all) = (0.0, 0.0);
         for (slow, fast) in pairs {
             // Two that are equal, as two without a sample, tell no direction.
-            if slow.total_cmp(&fast).is_eq() && !matches!(self.change, Change::Keeps(_)) {
+            if slow.total_cmp(&fast).is_eq() && !matches!(self.change, Change::Keeps(_) | Change::StaysBelow(_)) {
                 continue;
             }
             let agrees = match self.change {
                 Change::Rises(_) | Change::RisesTo(..) => slow > fast,
                 Change::Falls(_) => slow < fast,
-                Change::Keeps(_) => true,
+                Change::Keeps(_) | Change::StaysBelow(_) => true,
             };
             agreeing += f64::from(u8::from(agrees));
             all += 1.0;
@@ -395,6 +405,7 @@ impl Sign {
             Change::RisesTo(times, least) => slow_median >= least && slow_median >= times * fast_median,
             Change::Falls(part) => fast_median > 0.0 && slow_median <= part * fast_median,
             Change::Keeps(part) => slow_median >= part * fast_median,
+            Change::StaysBelow(times) => fast_median > 0.0 && slow_median < times * fast_median,
         };
         Some(is_large && agreeing >= AGREEING_PAIRS * all)
     }

@@ -9,6 +9,7 @@ pub mod over_time;
 mod sampled;
 mod series;
 mod totals;
+mod used;
 pub mod values;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub(crate) fn collect(recording: &Recording, span: Span, window: &Window, notes:
         );
     } else {
         metrics.extend(totals::collect(recording.manifest(), window));
+        metrics.extend(used::collect(recording.manifest(), window));
         metrics.extend(values::collect(recording.manifest()));
         metrics.extend(load::collect(recording, window)?);
     }

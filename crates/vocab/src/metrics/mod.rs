@@ -340,6 +340,7 @@ pub const GROUPS: &[Group] = &[
     target::SMAPS,
     target::CGROUP,
     target::FAULTS,
+    target::USED,
     load::LOAD,
     load::RUN,
     load::VALUE,

@@ -193,6 +193,19 @@ pub(super) const CGROUP: Group = Group {
     rules: &[FieldRule::new("", "_events", Counter, Count, LOW, "An event of memory that the kernel counts for groups.")],
 };
 
+/// What calls on descriptors tell of the files that the target works on.
+#[rustfmt::skip]
+pub(super) const USED: Group = Group {
+    prefix: "used.",
+    source: "stream waits",
+    instance: None,
+    note: "Of the whole recorded tree, from its start to its end.",
+    members: &[
+        l("syncs", Count, "Calls on a descriptor that asked for data to be made safe: fsync, fdatasync, sync_file_range, syncfs."),
+    ],
+    rules: &[],
+};
+
 /// What the fault probe counts.
 #[rustfmt::skip]
 pub(super) const FAULTS: Group = Group {

@@ -30,7 +30,8 @@ pub(super) static RULE: ComponentRule = ComponentRule {
         Remedy {
             reach: Reach::File,
             text: "say that the file is read in sequence",
-            command: "posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);",
+            // Advice on a mapping outweighs that on its file.
+            command: "madvise(addr, length, MADV_SEQUENTIAL);   /* a mapping; where read(2) reads: posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL) */",
         },
         Remedy { reach: Reach::File, text: "fetch what will be read", command: "readahead(fd, offset, length);" },
         Remedy {

@@ -1,10 +1,10 @@
 //! `sync.more`: Data are made safe more often.
 
-use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
 use crate::rules::more_work::{FAULTS, PROCESSES, PROGRAMS, READS, THREADS, WRITES};
-use crate::rules::quantity::{Quantity, Sign, Way, rises};
+use crate::rules::quantity::{Quantity, Sign, Way, rises, rises_to, stays_below};
 use pagelab_vocab::syscalls::Purpose;
 
 const FLUSHES: Quantity = Quantity::Events(&["disk.flushes"]);
@@ -15,6 +15,18 @@ const WAITS_FOR_WRITES: Sign =
 const MORE_WRITTEN: Sign =
     rises("writes of the device", "", Quantity::Events(&["disk.writes"]), 1.15).beside(&WAITS_FOR_WRITES);
 
+/// Writes that are made safe as they are written, and memory that msync(2) makes safe, flush without such a call.
+const FLUSHES_WITHOUT_CALLS: Sign = rises_to(
+    "flushes of the device for each call that asks for data to be made safe",
+    "",
+    Quantity::Ratio(&["disk.flushes"], &["used.syncs"]),
+    1.5,
+    4.0,
+);
+const AS_MANY_CALLS: Sign =
+    stays_below("calls that ask for data to be made safe", "", Quantity::Events(&["used.syncs"]), 1.1)
+        .unless(&FLUSHES_WITHOUT_CALLS);
+
 /// The rule.
 pub(super) static RULE: ComponentRule = ComponentRule {
     cause: "sync.more",
@@ -24,7 +36,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     spent: Spent::InIfTold(Way::AskingFor(Purpose::Safety)),
     levers: &[Lever { pattern: "sysctl.vm.dirty_expire_centisecs", worse: Worse::Lower }],
     needs_lever: NeedsLever::UnlessMoreWork(&[READS, WRITES, FAULTS, PROCESSES, THREADS, PROGRAMS]),
-    refuters: &[],
+    refuters: &[Refuter { sign: AS_MANY_CALLS, means: "the same calls do more" }],
     yields_to: &["mount.changed", "io.direct", "journal.full"],
     remedies: &[
         Remedy {

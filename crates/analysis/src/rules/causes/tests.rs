@@ -90,6 +90,7 @@ fn amounts(sign: &Sign, fast: f64, seen: bool) -> (f64, f64) {
         Change::RisesTo(times, least) => times.max(least / fast) * 2.0,
         // So far that more calls move no more bytes.
         Change::Falls(part) | Change::Keeps(part) => part / 6.0,
+        Change::StaysBelow(_) => 1.0,
     };
     (fast, fast * factor)
 }
@@ -146,8 +147,10 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         }
     }
     for refuter in rule.refuters {
-        if let Change::Keeps(part) = refuter.sign.change {
-            put(&mut slow, refuter.sign.quantity, script.others * part / 2.0);
+        match refuter.sign.change {
+            Change::Keeps(part) => put(&mut slow, refuter.sign.quantity, script.others * part / 2.0),
+            Change::StaysBelow(times) => put(&mut slow, refuter.sign.quantity, script.others * times * 2.0),
+            Change::Rises(_) | Change::RisesTo(..) | Change::Falls(_) => {}
         }
     }
     let events = match rule.part {

@@ -132,6 +132,11 @@ fn of_change(change: Change) -> Vec<(String, Change)> {
             named("by 1.5", Change::Falls(part / 1.5)),
             named("rises", Change::Rises(1.0 / part)),
         ],
+        Change::StaysBelow(times) => vec![
+            named("times 1.5", Change::StaysBelow(times * 1.5)),
+            named("by 1.5", Change::StaysBelow(times / 1.5)),
+            named("rises", Change::Rises(times)),
+        ],
         Change::Keeps(part) => vec![
             named("times 1.5", Change::Keeps(part * 1.5)),
             named("by 1.5", Change::Keeps(part / 1.5)),

@@ -513,11 +513,14 @@ pub(super) const ROWS: &[Truth] = &[
             "off.block_queue",
         ],
         elsewhere: &["run.user", "off.read", "off.dirty_throttling"],
-        moves: &[("disk.flushes", 10.0, 400.0)],
-        also: &[(
-            "a device without a cache, whose writes are waited for",
-            &[("disk.flushes", 0.0, 0.0), ("disk.writes", 10.0, 400.0), ("time:off.write_back", 1e6, 3e6)],
-        )],
+        moves: &[("disk.flushes", 10.0, 400.0), ("used.syncs", 10.0, 400.0)],
+        also: &[
+            (
+                "a device without a cache, whose writes are waited for",
+                &[("disk.flushes", 0.0, 0.0), ("disk.writes", 10.0, 400.0), ("time:off.write_back", 1e6, 3e6)],
+            ),
+            ("writes are safe when they return, and the same calls ask for it at the end", &[("used.syncs", 1.0, 1.0)]),
+        ],
         not: &[
             ("calls wait that ask for something else", &[("in:openat", 1.0, 1.0)]),
             ("blocks are discarded", &[("disk.flushes", 10.0, 10.0), ("disk.discards", 10.0, 400.0)]),
@@ -531,9 +534,14 @@ pub(super) const ROWS: &[Truth] = &[
                 &[("disk.flushes", 0.0, 0.0), ("disk.writes", 10.0, 10.0), ("time:off.write_back", 1e6, 3e6)],
             ),
             ("others flush another disk", &[("disk.flushes", 10.0, 10.0), ("disk.flushes[vdb]", 10.0, 400.0)]),
+            ("the same calls flush more", &[("disk.flushes", 10.0, 20.0), ("used.syncs", 10.0, 10.0)]),
         ],
         edges: &[
             above("disk.flushes", 1.15),
+            above("used.syncs", 1.1).with(&[("disk.flushes", 10.0, 20.0)]),
+            // From here on it is not the calls that flush.
+            above("disk.flushes", 4.0).with(&[("used.syncs", 10.0, 10.0)]),
+            above("disk.flushes", 1.5).with(&[("disk.flushes", 40.0, 400.0), ("used.syncs", 10.0, 10.0)]),
             above("time:off.write_back", 1.2).with(&[
                 ("disk.flushes", 0.0, 0.0),
                 ("disk.writes", 1e3, 4e4),
