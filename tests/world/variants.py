@@ -225,8 +225,9 @@ def left_to_chance(options):
 
 
 def ends_by_one_throw(options):
-    """A draw without room ends the job: the map counts blocks of the least size, or a zone reaches beyond the file."""
-    return options["rw"].startswith("rand") and ("," in options.get("bs", "") or "zonemode" in options)
+    """A draw without room ends the job: the map counts blocks of the least size, a zone or a law reaches beyond the file."""
+    leaves_file = options.get("random_distribution", "").startswith("normal")
+    return options["rw"].startswith("rand") and ("," in options.get("bs", "") or "zonemode" in options or leaves_file)
 
 
 def not_followed(options):
@@ -254,6 +255,8 @@ def near(one, other, by_chance, unit=1):
 
 def differences(fio, mine, jobs):
     """Sentences, one for each figure that is not the same."""
+    # Further loops repeat the throws of the first.
+    loops = max(int(options.get("loops", 1)) for options in jobs)
     unit = largest_block(jobs)
     ranged = any("-" in options.get("filesize", "") for options in jobs)
     chance = any(map(left_to_chance, jobs))
@@ -266,7 +269,7 @@ def differences(fio, mine, jobs):
         if ranged and key[1] != "error":
             continue
         for what, one, other in zip(("operations", "bytes"), figures, mine.jobs[key], strict=True):
-            if not near(one, other, chance and key[1] != "error", unit if what == "bytes" else 1):
+            if not near(one, other, chance and key[1] != "error", loops * (unit if what == "bytes" else 1)):
                 found.append(f"job {key[0]} {key[1]} {what}: fio {one}, pagelab {other}")
     # fio's io_uring flushes through the ring, where no call is seen; the report counts it.
     in_ring = any(options["ioengine"] == "io_uring" for options in jobs)

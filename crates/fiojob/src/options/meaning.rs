@@ -79,7 +79,7 @@ impl JobOptions {
 
     /// Whether all that the job does is to verify what was written before it.
     pub fn only_verifies(&self) -> bool {
-        self.verifies() && self.verify.0 != VerifyMethod::Null && !self.changes_files()
+        self.verifies() && self.verify.0 != VerifyMethod::Null && !self.changes_files() && !self.create_only
     }
 
     /// The distance of headers in a block, bytes, by fio's rules: `verify_interval`, cut to what divides every length of writes.

@@ -153,7 +153,8 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
     let lengths = Direction::ALL.map(|direction| o.lengths(direction));
     let align = |set: u64, least: u32| if set == 0 { least } else { u32::try_from(set).unwrap_or(u32::MAX) };
     let share = |percent: Option<Percent>| percent.map_or(100, |percent| percent.0);
-    let runs_over = o.rw.0.is_random() && o.rw.0.writes() && o.norandommap;
+    // A law of chance keeps no map, either.
+    let runs_over = o.rw.0.is_random() && o.rw.0.writes() && (o.norandommap || !o.distribution_is_even());
     let pass_bytes = match o.io_size {
         Some(Extent::Bytes(bytes)) if runs_over => spans.pass_bytes.max(bytes),
         _ => spans.pass_bytes,

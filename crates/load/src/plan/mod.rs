@@ -461,7 +461,7 @@ fn can_be_trimmed(target: &TargetPlan, job: &JobSpec, caps: Caps) -> Result<(), 
 /// Files that are only verified were written before: nothing is made that would then be found wrong.
 fn must_be_there(target: &TargetPlan, job: &JobSpec, end: u64) -> Result<(), LoadError> {
     let there = known_bytes(target).unwrap_or(0);
-    if !job.options.only_verifies() || job.options.create_only || there >= end {
+    if !job.options.only_verifies() || there >= end {
         return Ok(());
     }
     let (path, option) = (target.path.display(), if job.options.verify_only { "verify_only" } else { "rw" });

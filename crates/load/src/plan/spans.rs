@@ -145,13 +145,13 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     }
     let pass_bytes = size.map_or(total, |size| size.min(total));
     let largest = files.iter().map(|file| file.region_bytes).max().unwrap_or(0);
-    warnings.extend(check_room(job, clone, total, pass_bytes.min(largest))?);
+    warnings.extend(check_room(job, clone, files.len(), [total, pass_bytes.min(largest)])?);
     Ok(Spans { files, pass_bytes, warnings })
 }
 
-/// Whether a worker has room for a block, of `total` bytes in its files and `room` in a pass over the largest. As in fio one whose files have
+/// Whether a worker has room for a block: its number of `files`, the bytes in all of them and those of a pass over the largest. As in fio one whose files have
 /// no byte behind its offset, or none of which holds a block, does nothing, and the others go on: gives a warning.
-fn check_room(job: &JobSpec, clone: u32, total: u64, room: u64) -> Result<Option<String>, LoadError> {
+fn check_room(job: &JobSpec, clone: u32, files: usize, [total, room]: [u64; 2]) -> Result<Option<String>, LoadError> {
     let (name, least) = (&job.name, least_block(job));
     if room >= least {
         return Ok(None);
@@ -162,7 +162,7 @@ fn check_room(job: &JobSpec, clone: u32, total: u64, room: u64) -> Result<Option
         return nothing("none of its files has a byte to work on".to_owned());
     }
     let too_small = matches!(job.options.size, Some(Extent::Bytes(size)) if size < least);
-    if total > 0 && !too_small && (job.options.nrfiles > 1 || job.options.filesize.is_some()) {
+    if total > 0 && !too_small && (files > 1 || job.options.filesize.is_some()) {
         return nothing(format!("none of its files holds a block of {least} bytes, the largest has {room}"));
     }
     let reason = format!("the region has {room} bytes and holds no block of {least}");

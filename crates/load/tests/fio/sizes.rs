@@ -80,9 +80,9 @@ fn percentages_of_files_to_come_are_nothing() {
     }
 }
 
-/// Workers whose files have no byte behind their offset, or none at all, do nothing; the others do their work.
+/// Workers whose files have no byte behind their offset, or no block, do nothing; the others do their work, and no less.
 #[test]
-fn workers_without_bytes_are_idle() {
+fn workers_do_as_much_as_those_of_fio() {
     for (job, expected) in [
         ("--rw=write --bs=4k --size=64k --filesize=64k --numjobs=2 --offset_increment=64k --filename=f", 16),
         ("--rw=rw --bs=4k --size=1m --filesize=64k --numjobs=3 --offset_increment=32k --filename=f", 24),
@@ -90,6 +90,18 @@ fn workers_without_bytes_are_idle() {
         ("--rw=randwrite --bs=4k --size=64k --filesize=64k --offset=64k --ioengine=libaio --iodepth=4", 0),
         ("--rw=write --bs=64k --size=1m --filesize=16k-48k --nrfiles=3 --ioengine=psync", 0),
         ("--rw=randwrite --bs=64k --size=128k --nrfiles=4", 0),
+        ("--rw=randwrite --bs=64k --size=64k --filename=one:two", 0),
+        // One that verifies makes its files where it is to make files alone.
+        ("--rw=randread --bs=4k --size=64k --verify=crc32c --create_only=1", 0),
+        // A law keeps no map of the blocks that came, and a pass of writes goes on to io_size.
+        (
+            "--rw=randwrite --bs=1k --size=300000 --nrfiles=3 --loops=3 --io_size=2m --random_distribution=pareto:0.3",
+            6144,
+        ),
+        (
+            "--rw=randwrite --bs=1k --size=64k --loops=2 --io_size=256k --random_distribution=zipf --ioengine=libaio",
+            512,
+        ),
     ] {
         let [reads, _, writes, _, _] = crate::common::totals(&crate::common::run(&in_new_folder(job).1));
         let (place, words) = in_new_folder(job);
