@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Records the cases that every test run replays (crates/analysis/tests/zoo_replay.rs), and packs them small.
 
-    tests/zoo/keep.py PAGELAB DIR        as root, with a Python that has pyarrow (target/dataframes/bin/python)
+    tests/zoo/keep.py PAGELAB DIR [CASE...]        as root, with a Python that has pyarrow (target/dataframes/bin/python)
 
-A case is five runs of each side. Of the settings only the namespaces that rules look at are kept, and of the kernel's build options
+Without names all are recorded anew. A case is five runs of each side. Of the settings only the namespaces that rules look at are kept, and of the kernel's build options
 none: they are most of a short recording. `kept/truth.json` says what was planted.
 """
 
@@ -42,12 +42,21 @@ def thinned(folder):
         table = parquet.read_table(path)
         rows = [row for row in table.to_pylist() if not row["key"].startswith(LEFT_OUT)]
         parquet.write_table(table.from_pylist(rows, schema=table.schema), path, compression="zstd")
+    # A recording of which parts were taken is not whole any more: it is kept as one of before there were lists of parts.
+    for path in folder.glob("*/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        for name in ("parts", "checksum"):
+            manifest.pop(name, None)
+        path.write_text(json.dumps(manifest))
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         raise SystemExit(__doc__)
+    wanted = sys.argv[3:]
     zoo.RUNS = RUNS
+    # These cases run the zoo's own program and nothing else.
+    zoo.PROGRAMS = ()
     place = zoo.Zoo(str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve())
     place.prepare()
     kept = HERE / "kept"
@@ -55,13 +64,15 @@ def main():
     truth = {}
     try:
         for name, cause, (base, test) in cases():
+            truth[name] = cause
+            if wanted and name not in wanted:
+                continue
             folder = place.folder / "kept" / name
             shutil.rmtree(folder, ignore_errors=True)
             with place.left_as_found():
                 place.turns(base, test, folder)
             thinned(folder)
             subprocess.run(["tar", "-C", folder, "--sort=name", "--owner=0", "--group=0", "-cJf", kept / f"{name}.tar.xz", "base", "test"], check=True)
-            truth[name] = cause
             print(f"{name}: {(kept / f'{name}.tar.xz').stat().st_size >> 10} KiB", flush=True)
     finally:
         place.close()

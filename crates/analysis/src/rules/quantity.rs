@@ -33,6 +33,8 @@ pub(crate) enum Quantity {
     TimeIn(&'static [&'static str], Way),
     /// Time of the first components over that of the second.
     TimeRatio(&'static [&'static str], &'static [&'static str]),
+    /// Time of components over these totals of the run, ns each.
+    TimePer(&'static [&'static str], &'static [&'static str]),
     /// Speed of the CPUs, calls per second.
     CpuSpeed,
     /// 1 if the target's own device is none that the faster side's runs work on, else 0.
@@ -102,6 +104,10 @@ impl Quantity {
             Self::TimeIn(names, way) => run.account.as_ref()?.time_in(names, |place| way.is_of(place)),
             Self::CpuSpeed => run.cpu_speed,
             Self::OtherDevice => other_device(scene, run),
+            Self::TimePer(names, totals) => {
+                let (time, total) = (run.account.as_ref()?.time_ns(names)?, total(run, totals)?);
+                (total > 0.0).then(|| time / total)
+            }
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);
                 (under > 0.0).then(|| over / under)
@@ -179,6 +185,11 @@ fn other_device(scene: &Scene<'_>, run: &RunEvidence) -> Option<f64> {
     }
     let is_there = fast.iter().any(|other| other.devices.main.as_deref() == Some(own));
     Some(if is_there { 0.0 } else { 1.0 })
+}
+
+/// Sum of figures that are totals of the whole run, such as `run.voluntary_switches`; `None` unless all of them are known.
+fn total(run: &RunEvidence, names: &[&str]) -> Option<f64> {
+    names.iter().map(|name| run.metrics.get(&MetricKey::new(name, None))?.value).sum()
 }
 
 /// Sum of the increases of the counters that the names stand for; `None` if none of them was recorded.

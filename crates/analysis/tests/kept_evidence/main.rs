@@ -56,6 +56,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("shmem.small_pages", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("sync.dearer", "no case of the eighth set"),
     ("sync.more", "three runs a side take more than 16 KiB: their classes of mappings do"),
+    ("thp.clearing", "a rule since the eighth set"),
     ("thp.compaction", "no case of the eighth set"),
     ("thp.fragmented", "no case of the eighth set"),
     ("write.partial", "three runs a side take more than 16 KiB: their classes of mappings do"),

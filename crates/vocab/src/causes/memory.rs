@@ -89,6 +89,22 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["run.memory.compact", "off.reclaim"],
     },
     CauseDef {
+        id: "thp.clearing",
+        title: "faults clear whole huge pages of which little is used",
+        topics: &["thp", "faults", "memory"],
+        settings: &["thp.enabled", "thp.<size>.enabled", "mm.thp_disable"],
+        help: "A fault that gets a huge page clears all of it (512 base pages for each 2 MiB on x86-64) before the program \
+               goes on, whatever part the program then touches. Tables with entries far apart pay for it, and allocators that give \
+               memory back and take it again. It needs more time in clearing pages, more huge pages \
+               (vmstat.thp_fault_alloc), and a setting that allows them on the slow side alone.",
+        event: EventCost::at_most(
+            "clearing of a huge page",
+            4_000_000,
+            "2 MiB at 0.5 GB/s, of memory that the hypervisor has yet to give; 0.1 to 0.4 ms at 5 to 20 GB/s",
+        ),
+        components: &["run.memory.clear", "run.memory.free"],
+    },
+    CauseDef {
         id: "thp.split",
         title: "huge pages are split into base pages",
         topics: &["thp", "faults", "memory"],

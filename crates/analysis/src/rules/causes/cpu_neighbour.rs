@@ -3,7 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, rises, rises_to};
+use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, rises, rises_to, stays_below};
 
 /// Bytes of a run from which the hypervisor's work for a device is a part of the time that it takes.
 const MUCH_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
@@ -15,6 +15,14 @@ const OTHERS_HAVE_THE_CPUS: Sign = rises_to(
     Quantity::TimeRatio(&["ready.foreign"], &["run."]),
     1.2,
     0.01,
+);
+
+/// A task that is woken waits for a CPU each time, beside whomever, and one that sleeps more often waits more often.
+const AS_LONG_EACH_TIME: Sign = stays_below(
+    "time waiting for CPUs that others have, for each time that a task slept,",
+    "ns",
+    Quantity::TimePer(&["ready.foreign", "run.stolen"], &["run.voluntary_switches"]),
+    1.05,
 );
 
 /// The rule.
@@ -48,6 +56,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             ),
             means: "its own tasks have the CPUs",
         },
+        Refuter { sign: AS_LONG_EACH_TIME, means: "tasks are woken more often, and wait no longer each time" },
         Refuter {
             sign: rises_to("bytes read from and written to devices", "bytes", DEVICE_BYTES, 1.5, MUCH_BYTES)
                 .unless(&OTHERS_HAVE_THE_CPUS),

@@ -38,6 +38,7 @@ mod shmem_small_pages;
 mod swap_traffic;
 mod sync_dearer;
 mod sync_more;
+mod thp_clearing;
 mod thp_compaction;
 mod thp_disabled;
 mod thp_fragmented;
@@ -76,6 +77,7 @@ static WRITTEN: &[&dyn Rule] = &[
 static DECLARED: &[&ComponentRule] = &[
     &thp_fragmented::RULE,
     &thp_compaction::RULE,
+    &thp_clearing::RULE,
     &thp_split::RULE,
     &shmem_small_pages::RULE,
     &dax_small_pages::RULE,

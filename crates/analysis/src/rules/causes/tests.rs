@@ -75,6 +75,9 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         Quantity::OtherDevice => side.device = Some(if amount > OF_ALL { "vdb" } else { "vda" }.to_owned()),
         // What the scene makes of the times themselves.
         Quantity::TimeRatio(..) | Quantity::TimeIn(..) => {}
+        Quantity::TimePer(_, totals) => {
+            side.metrics.insert(key(totals[0]), OF_ALL);
+        }
         Quantity::Time(names) => {
             let component = COMPONENTS.iter().find(|component| is_of(component.name, names)).expect("a component");
             side.components.insert(component.name.to_owned(), amount);

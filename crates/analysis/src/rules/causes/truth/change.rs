@@ -199,6 +199,19 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
+        Quantity::TimePer(over, under) => {
+            let mut all: Vec<_> = lists(over, next_component)
+                .into_iter()
+                .map(|(what, over)| (what, Quantity::TimePer(over, under)))
+                .collect();
+            all.extend(
+                lists(under, next_metric)
+                    .into_iter()
+                    .map(|(what, under)| (format!("below: {what}"), Quantity::TimePer(over, under))),
+            );
+            all.push(("not divided".to_owned(), Quantity::Time(over)));
+            all
+        }
         // No sign has it: of_way changes the rule's.
         Quantity::TimeIn(..) => Vec::new(),
         Quantity::OtherDevice => vec![("counts busy time".to_owned(), Quantity::Events(&["disk.busy_ns"]))],

@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Truth] = &[
         cause: "cpu.neighbour",
         time: &["ready.foreign", "run.stolen"],
         elsewhere: &["ready.throttled", "off.timer", "run.user"],
-        moves: &[("disk.read_bytes", 1e6, 1e6)],
+        moves: &[("disk.read_bytes", 1e6, 1e6), ("run.voluntary_switches", 1000.0, 1000.0)],
         also: &[
             (
                 "the program reads more, and a neighbour has the CPUs all the same",
@@ -76,6 +76,11 @@ pub(super) const ROWS: &[Truth] = &[
         ],
         not: &[
             ("the program takes more time on CPUs, and waits in proportion", &[("time:run.user", 6e8, 6e9)]),
+            ("tasks sleep more often, and wait as long each time", &[("run.voluntary_switches", 1000.0, 5500.0)]),
+            (
+                "they sleep more often, and other guests have the CPU as long each time",
+                &[("own:run.stolen", 0.0, 0.0), ("run.voluntary_switches", 1000.0, 5500.0)],
+            ),
             ("its own tasks have the CPUs", &[("time:ready.own", 1e7, 4e9)]),
             (
                 "the hypervisor works for the program's device",
@@ -103,7 +108,12 @@ pub(super) const ROWS: &[Truth] = &[
             ("its own tasks have more than half, 1.24 times as much as before", &[("time:ready.own", 1.5e8, 1.5785e9)]),
         ],
         // Stolen time is a part of the time on CPUs: 1.1454 times 1 s beside 0.6 s is 1.05 times the share.
-        edges: &[above("time:ready.foreign", 1.05).alone(), above("time:run.stolen", 1.1454).alone()],
+        // Of 5.5 times the time 5.238 times the sleeps leave 1.05 times for each.
+        edges: &[
+            above("time:ready.foreign", 1.05).alone(),
+            above("time:run.stolen", 1.1454).alone(),
+            below("run.voluntary_switches", 5.238),
+        ],
         levers: &[
             worse("task.nice", "0", "19"),
             either("task.policy", "other", "batch"),

@@ -65,6 +65,35 @@ pub(super) const ROWS: &[Truth] = &[
         better: &[],
     },
     Truth {
+        cause: "thp.clearing",
+        time: &["run.memory.clear", "run.memory.free"],
+        elsewhere: &["run.memory.compact", "run.fault.anonymous", "run.user"],
+        moves: &[("vmstat.thp_fault_alloc", 10.0, 800.0)],
+        also: &[],
+        not: &[
+            (
+                "khugepaged makes huge pages of what is there",
+                &[("vmstat.thp_fault_alloc", 10.0, 10.0), ("vmstat.thp_collapse_alloc", 10.0, 800.0)],
+            ),
+            ("base pages are cleared", &[("vmstat.thp_fault_alloc", 10.0, 10.0), ("faults.count", 1e3, 1e5)]),
+            (
+                "no huge page is to be had",
+                &[("vmstat.thp_fault_alloc", 10.0, 10.0), ("vmstat.thp_fault_fallback", 10.0, 800.0)],
+            ),
+        ],
+        edges: &[above("vmstat.thp_fault_alloc", 1.2)],
+        levers: &[
+            worse("thp.enabled", "madvise", "always"),
+            worse("thp.enabled", "never", "always"),
+            worse("thp.2048kB.enabled", "madvise", "always"),
+            worse("mm.thp_disable", "1", "0"),
+        ],
+        without_lever: Without::Nothing,
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &["thp.compaction"],
+    },
+    Truth {
         cause: "thp.split",
         time: &[
             "run.memory.split",
