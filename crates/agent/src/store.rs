@@ -138,7 +138,15 @@ pub(crate) struct Store {
     entries: BTreeMap<String, Entry>,
     /// Those that are being made, with their recorder.
     making: BTreeMap<String, (u32, Option<u64>)>,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Store {
+    /// Closing the lock file would do, were it not for a child that another thread has forked and that has not executed its program yet:
+    /// it has the file open, too, and a lock lasts until the last one closes it, or one unlocks it.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Store {
@@ -151,7 +159,7 @@ impl Store {
         let own = folder.folder_or_new(OWN)?;
         let lock = locked(&folder, &own)?;
         let (journal, memory, known) = Journal::open(&own)?;
-        let mut store = Self { folder, own, journal, entries: BTreeMap::new(), making: BTreeMap::new(), _lock: lock };
+        let mut store = Self { folder, own, journal, entries: BTreeMap::new(), making: BTreeMap::new(), lock };
         let mut found = Found { memory, ..Found::default() };
         wait_for_recorders(&known);
         store.scan(&known, host, &mut found)?;
@@ -643,6 +651,17 @@ mod tests {
         let kept = store.keep_flight("flight-2.rec", now_ns, "psi-memory-some").expect("ours");
         assert_eq!(kept, "triggered/2026-11-26-041500-psi-memory-some-2.rec");
         assert_eq!(utc(i64::MIN).format("%Y").to_string().len(), 4, "no clock makes it panic");
+    }
+
+    #[test]
+    fn a_child_that_has_the_lock_file_open_does_not_keep_the_folder() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (store, _) = opened(dir.path());
+        let of_child = store.lock.try_clone().expect("a descriptor of the same opening, as a fork makes one");
+        assert!(matches!(Store::open(dir.path(), None), Err(StoreError::Held { .. })));
+        drop(store);
+        drop(opened(dir.path()));
+        drop(of_child);
     }
 
     #[test]

@@ -200,15 +200,7 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all
         }
         Quantity::TimePer(over, under) => {
-            let mut all: Vec<_> = lists(over, next_component)
-                .into_iter()
-                .map(|(what, over)| (what, Quantity::TimePer(over, under)))
-                .collect();
-            all.extend(
-                lists(under, next_metric)
-                    .into_iter()
-                    .map(|(what, under)| (format!("below: {what}"), Quantity::TimePer(over, under))),
-            );
+            let mut all = over_and_under(over, under, next_component, Quantity::TimePer);
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
