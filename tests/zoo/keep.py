@@ -3,8 +3,8 @@
 
     tests/zoo/keep.py PAGELAB DIR [CASE...]        as root, with a Python that has pyarrow (target/dataframes/bin/python)
 
-Without names all are recorded anew. A case is five runs of each side. Of the settings only the namespaces that rules look at are kept, and of the kernel's build options
-none: they are most of a short recording. `kept/truth.json` says what was planted.
+Without names all are recorded anew. A case is some runs of each side. Of the settings only the namespaces that rules look at are kept,
+and of the kernel's build options none: they are most of a short recording. `kept/truth.json` says what was planted.
 """
 
 import json

@@ -90,8 +90,12 @@ impl VariedCourse {
             return 0;
         }
         let least = self.least_block();
-        let bytes = |file: &FileSpan| self.stride.map_or(file.region_bytes.min(file.file_bytes), |one| one.range_bytes);
-        self.files.iter().map(|file| bytes(file) / least / 8).fold(0, u64::saturating_add)
+        self.files.iter().map(|file| self.random_bytes(file) / least / 8).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of a file that random blocks lie in.
+    fn random_bytes(&self, file: &FileSpan) -> u64 {
+        self.stride.map_or(file.region_bytes.min(file.file_bytes), |stride| stride.range_bytes)
     }
 
     /// The least of all lengths, whichever directions the job does.
@@ -158,8 +162,6 @@ struct Place {
     random: bool,
     /// Already decided: the length of the trim before.
     length: Option<u32>,
-    /// Its blocks are to be taken in the random map.
-    mapped: bool,
 }
 
 impl Varied {
@@ -221,7 +223,8 @@ impl Varied {
         if offset + u64::from(length) > span.file_bytes {
             return None;
         }
-        let length = if place.mapped { self.take_in_map(file, direction, place.offset, length) } else { length };
+        let is_drawn = place.random && place.length.is_none();
+        let length = if is_drawn { self.take_in_map(file, direction, place.offset, length) } else { length };
         let walk = self.walks.get_mut(file)?;
         if direction == Direction::Trim && walk.last_start[direction as usize] == Some(offset) {
             // The block of before once more, by chance: it is to be written once more, too.
@@ -276,19 +279,19 @@ impl Varied {
             let walk = self.walks.get(file)?;
             let (start, end) = (walk.last_start[Direction::Trim as usize]?, walk.position[Direction::Trim as usize]);
             let length = u32::try_from(end - start).ok()?;
-            return Some(Place { offset: start - walk.base, random: true, length: Some(length), mapped: false });
+            return Some(Place { offset: start - walk.base, random: true, length: Some(length) });
         }
         if !new && self.course.sequencer == Sequencer::Identical {
             let walk = self.walks.get(file)?;
             let offset = walk.last_start[direction as usize].map_or(0, |start| start.saturating_sub(walk.base));
-            return Some(Place { offset, random: false, length: None, mapped: false });
+            return Some(Place { offset, random: false, length: None });
         }
         let by_chance = new && self.course.random && self.is_random(direction);
         if by_chance {
             return self.random_place(file, direction);
         }
         match self.next_in_sequence(file, direction) {
-            Some(offset) => Some(Place { offset, random: false, length: None, mapped: false }),
+            Some(offset) => Some(Place { offset, random: false, length: None }),
             None if self.course.random => self.random_place(file, direction),
             None => None,
         }
@@ -340,7 +343,7 @@ impl Varied {
         self.draw_place(file, direction)
     }
 
-    /// Takes an operation's blocks in the map of its file; gives the length up to the first that was taken before.
+    /// Takes an operation's blocks in the map of its file, if it has one; gives the length up to the first that was taken before.
     fn take_in_map(&mut self, file: usize, direction: Direction, offset: u64, length: u32) -> u32 {
         let unit = u64::from(self.course.lengths[direction as usize].min_bytes.max(1));
         let walk = self.walks.get_mut(file).and_then(|walk| walk.blocks[0].as_mut());
@@ -373,25 +376,15 @@ impl Varied {
             }
             Blocks::Drawn(chance) => chance.draw(&mut self.random),
         };
-        let mapped = matches!(blocks, Blocks::Mapped(_));
-        Some(Place { offset: block * align, random: true, length: None, mapped })
+        Some(Place { offset: block * align, random: true, length: None })
     }
 
     /// Which random blocks of a file a direction has: where each block comes once and all have the same lengths, or where a map is kept,
     /// all directions share them.
     fn blocks_index(&self, direction: Direction) -> usize {
         let course = &self.course;
-        let shared = course.is_mapped() || course.once && course.lengths[0] == course.lengths[1];
-        if course.is_mapped() || shared && direction == Direction::Write { 0 } else { direction as usize }
-    }
-
-    /// Bytes of a file that random blocks lie in.
-    fn random_bytes(&self, file: usize) -> Option<u64> {
-        let walk = self.walks.get(file)?;
-        Some(match self.course.stride {
-            Some(stride) => stride.range_bytes,
-            None => walk.span.region_bytes.min(walk.span.file_bytes),
-        })
+        let is_of_reads = || direction == Direction::Write && course.once && course.lengths[0] == course.lengths[1];
+        if course.is_mapped() || is_of_reads() { 0 } else { direction as usize }
     }
 
     /// Behind the last start that holds a block of this direction, counted in blocks; `None` if none does. Where starts lie closer than
@@ -399,7 +392,7 @@ impl Varied {
     fn last_block(&self, file: usize, direction: Direction) -> Option<u64> {
         let align = u64::from(self.course.align_bytes[direction as usize].max(1));
         let least = u64::from(self.course.lengths[direction as usize].min_bytes);
-        let bytes = self.random_bytes(file)?;
+        let bytes = self.course.random_bytes(&self.walks.get(file)?.span);
         let blocks = bytes.checked_sub(least.saturating_sub(align))? / align;
         if blocks > 0 { Some(blocks) } else { None }
     }
@@ -407,7 +400,7 @@ impl Varied {
     /// The random blocks of a file, in their first order or anew; `None` if it holds none.
     fn blocks(&mut self, file: usize, index: usize) -> Option<Blocks> {
         let walk = self.walks.get(file)?;
-        let bytes = self.random_bytes(file)?;
+        let bytes = self.course.random_bytes(&walk.span);
         let direction = Direction::ALL[index];
         let blocks = self.last_block(file, direction)?;
         if self.course.is_mapped() {

@@ -83,8 +83,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     let lengths = Direction::ALL.map(|direction| o.lengths(direction));
     let fixed = lengths.iter().all(|lengths| lengths.fixed());
     // Random blocks of more than one length, also of directions that the job does not do, are taken in a map.
-    let mapped =
-        o.rw.0.is_random() && once(job) && !o.bs_is_seq_rand && lengths.iter().any(|other| *other != lengths[0]);
+    let mapped = o.rw.0.is_random() && once(job) && lengths.iter().any(|other| *other != lengths[0]);
     let all_random = o.percentage_random.all().into_iter().flatten().all(|share| share.0 == 100);
     let paced_apart = o.rw.0.is_mixed() && o.is_rated();
     // Random writes without coverage go on to io_size in one pass.

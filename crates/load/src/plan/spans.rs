@@ -149,8 +149,9 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     Ok(Spans { files, pass_bytes, warnings })
 }
 
-/// Whether a worker has room for a block: its number of `files`, the bytes in all of them and those of a pass over the largest. As in fio one whose files have
-/// no byte behind its offset, or none of which holds a block, does nothing, and the others go on: gives a warning.
+/// Whether a worker has room for a block: its number of `files`, the bytes in all of them and those of a pass over the largest. As in
+/// fio one whose files have no byte behind its offset, or none of which holds a block, does nothing, and the others go on: gives a
+/// warning.
 fn check_room(job: &JobSpec, clone: u32, files: usize, [total, room]: [u64; 2]) -> Result<Option<String>, LoadError> {
     let (name, least) = (&job.name, least_block(job));
     if room >= least {
