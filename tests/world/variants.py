@@ -8,11 +8,11 @@ and pagelab each run it in a folder of its own under strace. Compared are, job b
 what the report calls flushes; the flushing calls on files of the folder by name, as strace saw them; and names and sizes of the files left.
 
 What a job leaves to its random numbers (which direction, which block size, which file) is compared within a fifth, or four standard
-deviations of as many throws of a coin: the programs draw different numbers. Where one throw can end a job (random blocks of
-sizes that differ by direction, random zones) each program runs five times, each time by other numbers, and the ranges of figures must meet. Sizes
-of files that are drawn are not compared. The rest must be equal. A job that fio refuses, or that fails in fio, is not compared; one that
-only one of the two runs is listed with the other's words, and is no difference. What fio does otherwise than its manual says, and
-pagelab as it says, is listed as not followed.
+deviations of as many throws of a coin: the programs draw different numbers. Where one throw decides much (random blocks of sizes
+that differ, random zones, laws that reach beyond the file) each program runs five times, each time by other numbers, and the ranges of
+figures must meet; ranges of five do not in one of 126 figures that chance makes, so ten more are run then, and ranges of fifteen must. Sizes of files that are drawn are not compared. The rest must be equal. A job that fio refuses, or that fails in fio
+(an error, a signal that ends it), is not compared; one that only one of the two runs is listed with the other's words, and is no
+difference. What fio does otherwise than its manual says, and pagelab as it says, is listed as not followed.
 
 The last line counts them; the status is 1 if a job differs. `--only INDEX --keep` runs one again and leaves its folders.
 """
@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 
 FLUSHES = ("fsync", "fdatasync", "sync_file_range", "msync", "syncfs", "sync")
 # Of figures that random numbers decide.
@@ -220,21 +221,44 @@ def left_to_chance(options):
     sizes = any(name in options for name in ("bsrange", "bssplit")) or ("," in options.get("bs", "") and mixed)
     ranged = "-" in options.get("filesize", "")
     file_by_chance = options.get("file_service_type", "").startswith("random") and "nrfiles" in options
-    overlaps = options["rw"].startswith("rand") and ("norandommap" in options or "random_distribution" in options)
+    overlaps = options["rw"].startswith("rand") and any(name in options for name in ("norandommap", "random_distribution", "blockalign"))
     return mixed or sizes or ranged or file_by_chance or overlaps or "percentage_random" in options
 
 
-def ends_by_one_throw(options):
-    """A draw without room ends the job: the map counts blocks of the least size, a zone or a law reaches beyond the file."""
-    leaves_file = options.get("random_distribution", "").startswith("normal")
-    return options["rw"].startswith("rand") and ("," in options.get("bs", "") or "zonemode" in options or leaves_file)
+def decided_by_one_throw(options):
+    """A draw without room ends the job, or the map cuts draws to what is left: it counts blocks of the least size, and a zone or a law
+    reaches beyond the file."""
+    sizes = "," in options.get("bs", "") or "bsrange" in options or "bssplit" in options
+    leaves_file = options.get("random_distribution", "").startswith(("normal", "zipf", "pareto"))
+    # Further loops begin elsewhere, and reach as far.
+    leaves_file |= "loops" in options and ("%" in options.get("offset", "") or "file_append" in options)
+    return options["rw"].startswith("rand") and (sizes or "zonemode" in options or leaves_file)
 
 
-def not_followed(options):
-    """What fio 3.33 does otherwise than its manual says, and pagelab does as the manual says; empty if nothing."""
+def not_followed(options, found):
+    """What fio 3.33 does otherwise than its manual says, and pagelab as the manual or its own warning says; empty if nothing of that
+    explains the differences `found`."""
     shared = "$jobnum" not in options.get("filename_format", "$jobnum")
     if shared and int(options.get("numjobs", 1)) > 1:
         return "of clones that share files by filename_format only the first does anything"
+    if options.get("random_generator") == "lfsr" and options.get("random_distribution", "").startswith("zoned"):
+        return "random_distribution=zoned has no effect beside lfsr, but that a block behind the file ends the job"
+    if "zonemode" in options and int(options.get("nrfiles", 1)) > 1 and options.get("openfiles") != "1":
+        return "zones of files that are open at once are those of whichever file is worked on"
+    queued = options["ioengine"] in ("io_uring", "posixaio") and int(options.get("iodepth", 1)) > 1
+    if queued and any(name in options for name in FLUSHES) and all("sync" in words for words in found):
+        return "flushes on the way are queued, and further ones until the first is done"
+    reads = options["rw"].split(":")[0] in ("rw", "randrw")
+    if queued and reads and "unlink_each_loop" in options and any("error" in words for words in found):
+        return "a read behind the end of a file that a loop has made anew is done, without a byte and without an error"
+    return ""
+
+
+def not_followed_of_all(jobs):
+    """The same of jobs that stand beside each other."""
+    for one, other in zip(jobs, jobs[1:], strict=False):
+        if "group_reporting" in other and "group_reporting" not in one:
+            return "a job with group_reporting is reported with one before it that has none, and a job without name is reported"
     return ""
 
 
@@ -245,58 +269,60 @@ def largest_block(jobs):
     return max(int(word.rstrip("km")) * units.get(word[-1], 1) for word in words)
 
 
-def near(one, other, by_chance, unit=1):
-    """Equal, or within a fifth where chance decides; few throws may differ by more. `unit`: of what one throw is worth."""
-    if one == other or not by_chance:
-        return one == other
-    most = max(one, other)
-    return abs(one - other) <= most * max(TOLERANCE, 4 / max(most / unit, 1) ** 0.5)
+class Figure(typing.NamedTuple):
+    """A figure of a run: `unit` of what one throw is worth, `by_chance` whether random numbers decide it."""
+
+    value: int
+    by_chance: bool
+    unit: int = 1
+
+    def is_near(self, other):
+        """Equal, or within a fifth where chance decides; few throws may differ by more."""
+        if self.value == other.value or not self.by_chance:
+            return self.value == other.value
+        most = max(self.value, other.value)
+        return abs(self.value - other.value) <= most * max(TOLERANCE, 4 / max(most / self.unit, 1) ** 0.5)
 
 
-def differences(fio, mine, jobs):
-    """Sentences, one for each figure that is not the same."""
+def figures(run, jobs):
+    """By name, what is compared of a run: operations and bytes, flushing calls, sizes of files left. A call that was not made is 0."""
     # Further loops repeat the throws of the first.
     loops = max(int(options.get("loops", 1)) for options in jobs)
-    unit = largest_block(jobs)
+    largest = largest_block(jobs)
     ranged = any("-" in options.get("filesize", "") for options in jobs)
     chance = any(map(left_to_chance, jobs))
     # glibc's threads queue flushes: two runs of fio differ by a tenth.
     threads_flush = any(options["ioengine"] == "posixaio" for options in jobs)
-    found = []
-    if sorted(fio.jobs) != sorted(mine.jobs):
-        return [f"jobs reported: {len(fio.jobs) // 5} by fio, {len(mine.jobs) // 5} by pagelab"]
-    for key, figures in fio.jobs.items():
-        if ranged and key[1] != "error":
-            continue
-        for what, one, other in zip(("operations", "bytes"), figures, mine.jobs[key], strict=True):
-            if not near(one, other, chance and key[1] != "error", loops * (unit if what == "bytes" else 1)):
-                found.append(f"job {key[0]} {key[1]} {what}: fio {one}, pagelab {other}")
     # fio's io_uring flushes through the ring, where no call is seen; the report counts it.
     in_ring = any(options["ioengine"] == "io_uring" for options in jobs)
-    for name in sorted(set() if in_ring or ranged else {*fio.flushes, *mine.flushes}):
-        one, other = fio.flushes.get(name, 0), mine.flushes.get(name, 0)
-        if not near(one, other, chance or threads_flush):
-            found.append(f"{name}: fio {one}, pagelab {other}")
-    if sorted(fio.files) != sorted(mine.files):
-        found.append(f"files: fio {sorted(fio.files)}, pagelab {sorted(mine.files)}")
-    elif not ranged:
-        wrong = {name: (size, mine.files[name]) for name, size in fio.files.items() if not near(size, mine.files[name], chance, 4096)}
-        found += [f"size of {name}: fio {one}, pagelab {other}" for name, (one, other) in wrong.items()]
+    found = {}
+    for (job, side), (operations, amount) in run.jobs.items():
+        if side == "error":
+            found[f"job {job} error"] = Figure(operations, by_chance=False)
+        elif not ranged:
+            found[f"job {job} {side} operations"] = Figure(operations, chance, loops)
+            found[f"job {job} {side} bytes"] = Figure(amount, chance, loops * largest)
+    for name in FLUSHES if not (in_ring or ranged) else ():
+        found[name] = Figure(run.flushes.get(name, 0), chance or threads_flush)
+    for name, size in run.files.items():
+        found[f"size of {name}"] = Figure(0 if ranged else size, chance, 4096)
     return found
 
 
-def apart(fios, mines):
-    """Sentences, one for each figure whose ranges over the runs of both programs do not meet."""
-    if len({tuple(sorted(run.jobs)) for run in (*fios, *mines)}) > 1:
-        return ["jobs reported: not the same number"]
+def differences(fios, mines, jobs):
+    """Sentences, one for each figure that is not the same: of one run each that are not near, of several whose ranges do not meet."""
+    first_fio, first_mine = figures(fios[0], jobs), figures(mines[0], jobs)
+    if sorted(first_fio) != sorted(first_mine):
+        names = (sorted(set(first_fio) - set(first_mine)), sorted(set(first_mine) - set(first_fio)))
+        return ["found {} by fio alone, {} by pagelab alone".format(*names)]
+    if len(fios) == 1:
+        apart = {name: one for name, one in first_fio.items() if not one.is_near(first_mine[name])}
+        return [f"{name}: fio {one.value}, pagelab {first_mine[name].value}" for name, one in apart.items()]
     found = []
-    for key in fios[0].jobs:
-        for place, what in enumerate(("operations", "bytes")):
-            one, other = ([run.jobs[key][place] for run in runs] for runs in (fios, mines))
-            if max(min(one), min(other)) > min(max(one), max(other)):
-                found.append(f"job {key[0]} {key[1]} {what}: fio {sorted(one)}, pagelab {sorted(other)}")
-    if sorted(fios[0].files) != sorted(mines[0].files):
-        found.append(f"files: fio {sorted(fios[0].files)}, pagelab {sorted(mines[0].files)}")
+    for name in first_fio:
+        one, other = (sorted(figures(run, jobs).get(name, Figure(0, False)).value for run in runs) for runs in (fios, mines))
+        if max(one[0], other[0]) > min(one[-1], other[-1]):
+            found.append(f"{name}: fio {one}, pagelab {other}")
     return found
 
 
@@ -304,17 +330,26 @@ def asked(binary, seed, index, keep):
     """The outcome of one job file, and what there is to say of it."""
     text, jobs = drawn(seed, index)
     work = pathlib.Path(tempfile.mkdtemp(prefix=f"variant-{seed}-{index}-", dir="/var/tmp"))
-    by_one_throw = any(map(ends_by_one_throw, jobs))
-    texts = 5 * [f"[global]\nrandrepeat=0\n{text}"] if by_one_throw else [text]
+    by_one_throw = any(map(decided_by_one_throw, jobs))
+    if by_one_throw:
+        text = f"[global]\nrandrepeat=0\n{text}"
+
+    def ran(numbers):
+        fios = [Ran(["fio"], work / f"fio{number}", text) for number in numbers]
+        return fios, [Ran([str(binary), "run", "-q"], work / f"pagelab{number}", text) for number in numbers]
+
     try:
-        fios = [Ran(["fio"], work / f"fio{number}", text) for number, text in enumerate(texts)]
-        mines = [Ran([str(binary), "run", "-q"], work / f"pagelab{number}", text) for number, text in enumerate(texts)]
+        fios, mines = ran(range(5 if by_one_throw else 1))
         fio, mine = fios[0], mines[0]
-        if any(figures[0] for key, figures in fio.jobs.items() if key[1] == "error"):
+        if "got signal=" in fio.said or any(values[0] for key, values in fio.jobs.items() if key[1] == "error"):
             return "failed in fio", []
         if fio.status == 0 and mine.status == 0 or fio.jobs and mine.jobs:
-            found = apart(fios, mines) if by_one_throw else differences(fio, mine, jobs)
-            if found and (known := next(filter(None, map(not_followed, jobs)), "")):
+            found = differences(fios, mines, jobs)
+            if found and by_one_throw:
+                more = ran(range(5, 15))
+                found = differences(fios + more[0], mines + more[1], jobs)
+            known = [not_followed_of_all(jobs), *(not_followed(options, found) for options in jobs)]
+            if found and (known := next(filter(None, known), "")):
                 return "not followed", [f"fio: {known}"]
             return ("differs", found) if found else ("alike", [])
         if fio.status != 0 and mine.status != 0:

@@ -492,11 +492,37 @@ impl Checker<'_> {
         if !o.unique_filename {
             warn("unique_filename", "=0 has nothing to do: all workers are on this machine".to_owned());
         }
-        if o.random_generator != RandomGenerator::default() {
+        if o.random_generator != RandomGenerator::default() && o.distribution_is_even() {
             let words = ": another generator draws here; each block still comes once per pass";
             warn("random_generator", words.to_owned());
         }
         self.without_effect_in_sequence(&mut warn);
+        self.done_otherwise(&mut warn);
+    }
+
+    /// What is done as fio's manual says, where fio 3.33 itself does something else.
+    fn done_otherwise(&self, warn: &mut impl FnMut(&str, String)) {
+        let o = self.options;
+        if o.random_generator == RandomGenerator::Lfsr && !o.distribution_is_even() {
+            let words = "=lfsr has no effect: random_distribution says how often each block comes; fio draws from all blocks and ends the job where one lies behind the file, if it is zoned";
+            warn("random_generator", words.to_owned());
+        }
+        let queues_flushes = [engines::IO_URING.name, engines::POSIXAIO.name].contains(&o.ioengine.0.as_str());
+        if !(queues_flushes && o.iodepth > 1 && o.rw.0.writes()) {
+            return;
+        }
+        let ranges = if o.sync_file_range.flags == 0 { 0 } else { o.sync_file_range.every };
+        for (option, every) in [("fsync", o.fsync), ("fdatasync", o.fdatasync), ("sync_file_range", ranges)] {
+            if every > 0 {
+                let engine = &o.ioengine.0;
+                warn(
+                    option,
+                    format!(
+                        ": {every} writes are completed before each flush; fio's {engine} flushes beside them, and goes on to ask for flushes until the first is done"
+                    ),
+                );
+            }
+        }
     }
 
     /// Options of random patterns, given to a sequential one.

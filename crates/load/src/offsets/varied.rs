@@ -25,6 +25,24 @@ pub struct FileSpan {
     pub region_bytes: u64,
     /// Length of the file, from its first byte.
     pub file_bytes: u64,
+    /// First byte of the region in further loops. As in fio, which takes percentages (and `file_append`) anew then, of the file as it was
+    /// laid out; and up to this and the region's length blocks of several lengths are thought to fit.
+    pub start_again: u64,
+}
+
+impl FileSpan {
+    /// A region that begins in the same place in each loop.
+    pub(crate) fn fixed(start: u64, region_bytes: u64, file_bytes: u64) -> Self {
+        Self { start, region_bytes, file_bytes, start_again: start }
+    }
+
+    /// Whether the file has all bytes of each zone that begins in it.
+    pub(crate) fn holds_zones(&self, stride: Stride) -> bool {
+        let bytes = self.file_bytes.saturating_sub(self.start);
+        let Some(last) = bytes.checked_sub(1) else { return true };
+        let step = stride.range_bytes.saturating_add(stride.skip_bytes).max(1);
+        bytes - last / step * step >= stride.range_bytes
+    }
 }
 
 /// What a worker's operations are made by; fixed for the whole job.
@@ -68,6 +86,9 @@ pub struct VariedCourse {
     pub distribution: Distribution,
     /// Each block once per pass.
     pub once: bool,
+    /// `random_generator=lfsr`: as in fio a sequence has each number once, of as many as there are blocks of the least length, wherever they
+    /// may start; no map is kept of the bytes that operations of other lengths touch.
+    pub by_sequence: bool,
     /// A file at its end starts over (`time_based`).
     pub endless: bool,
     /// The region is worked on zone by zone.
@@ -81,7 +102,7 @@ impl VariedCourse {
     fn is_mapped(&self) -> bool {
         let [read, write, trim] = &self.lengths;
         let one = if self.lengths_by_order { write.fixed() } else { read.fixed() && read == write && read == trim };
-        self.random && self.once && !one
+        self.random && self.once && !self.by_sequence && !one
     }
 
     /// Bytes of all maps.
@@ -218,7 +239,10 @@ impl Varied {
         }
         let length = match place.length {
             Some(length) => length,
-            None => self.length(direction, place.random, (span.start + span.region_bytes).saturating_sub(offset))?,
+            None => {
+                let end = span.start_again.saturating_add(span.region_bytes);
+                self.length(direction, place.random, end.saturating_sub(offset))?
+            }
         };
         if offset + u64::from(length) > span.file_bytes {
             return None;
@@ -380,11 +404,11 @@ impl Varied {
     }
 
     /// Which random blocks of a file a direction has: where each block comes once and all have the same lengths, or where a map is kept,
-    /// all directions share them.
+    /// or a sequence, all directions share them.
     fn blocks_index(&self, direction: Direction) -> usize {
         let course = &self.course;
         let is_of_reads = || direction == Direction::Write && course.once && course.lengths[0] == course.lengths[1];
-        if course.is_mapped() || is_of_reads() { 0 } else { direction as usize }
+        if course.is_mapped() || course.once && course.by_sequence || is_of_reads() { 0 } else { direction as usize }
     }
 
     /// Behind the last start that holds a block of this direction, counted in blocks; `None` if none does. Where starts lie closer than
@@ -411,7 +435,8 @@ impl Varied {
             (walk.round << 32) ^ ((file as u64) << 1) ^ index as u64,
         );
         if self.course.once {
-            return Some(Blocks::Permuted { permutation: Permutation::new(blocks, seed), next: 0 });
+            let count = if self.course.by_sequence { bytes / self.course.least_block() } else { blocks };
+            return Some(Blocks::Permuted { permutation: Permutation::new(count, seed), next: 0 });
         }
         // A law belongs to the file, not to the pass: its frequent blocks stay where they are.
         let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
@@ -496,6 +521,9 @@ impl Source for Varied {
         }
         self.zone_bytes = 0;
         for walk in &mut self.walks {
+            if self.pass > 1 && !self.course.endless {
+                walk.span.start = walk.span.start_again;
+            }
             walk.base = walk.span.start;
             walk.position = [walk.span.start; Direction::COUNT];
             if self.course.trims {

@@ -91,6 +91,12 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && o.rw.0.writes()
         && o.norandommap
         && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
+    // A pass of both directions that does not end at its size is longer than the region.
+    let mixes_on = o.rw.0.is_mixed() && !ends_at_size(job) && o.io_size.is_some();
+    // A file that ends within a block is closed, and flushed for that, before the pass ends.
+    let closes =
+        o.fsync_on_close && blocks.iter().any(|bytes| !only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
+    let moves = only.start_again != only.start && (o.loops > 1 || o.io_size.is_some());
     spans.pass_bytes == only.region_bytes
         && spans.pass_bytes > 0
         && !o.rw.0.trims()
@@ -102,6 +108,9 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
         && all_random
         && !paced_apart
         && !runs_over
+        && !mixes_on
+        && !closes
+        && !moves
         && !o.bs_is_seq_rand
         && !is_aligned(job)
         && o.distribution_is_even()
@@ -180,6 +189,7 @@ fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {
         sequencer: o.rw_sequencer,
         distribution: o.random_distribution.clone(),
         once: once(job),
+        by_sequence: o.random_generator == RandomGenerator::Lfsr,
         endless: o.time_based,
         seed,
     }

@@ -66,6 +66,8 @@ pub struct WorkerPlan {
     pub waits_for: Vec<usize>,
     /// Workers that write the same bytes at the same time, where contents are verified.
     pub rivals: Vec<usize>,
+    /// Why it fails without having begun.
+    pub unfit: Option<String>,
 }
 
 /// A target and what jobs need of it.
@@ -277,7 +279,9 @@ impl Planner<'_> {
                 span.file_bytes = span.start + span.region_bytes;
             }
         }
-        self.need_all(&paths, &found.files, job)?;
+        if found.unfit.is_none() {
+            self.need_all(&paths, &found.files, job)?;
+        }
         let io_bytes = match o.io_size {
             None | Some(Extent::Bytes(0)) => None,
             // As in fio a percentage of io_size is one of the region.
@@ -305,6 +309,7 @@ impl Planner<'_> {
             io_bytes,
             waits_for: Vec::new(),
             rivals: Vec::new(),
+            unfit: found.unfit,
         })
     }
 

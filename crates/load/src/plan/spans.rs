@@ -17,6 +17,8 @@ pub(crate) struct Spans {
     pub pass_bytes: u64,
     /// What is done otherwise than the job says.
     pub warnings: Vec<String>,
+    /// Why the worker fails without having begun; its files are not made.
+    pub unfit: Option<String>,
 }
 
 /// The planner's facts about a file before the run.
@@ -45,23 +47,23 @@ fn rounding_unit(job: &JobSpec) -> u64 {
 
 /// The regions that a log works on.
 pub(crate) fn of_log(replay: &Replay) -> Spans {
-    let span = |end: &u64| FileSpan { start: 0, region_bytes: *end, file_bytes: u64::MAX };
+    let span = |end: &u64| FileSpan::fixed(0, *end, u64::MAX);
     let files: Vec<FileSpan> = replay.ends.iter().map(span).collect();
     let pass_bytes = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.region_bytes));
-    Spans { files, pass_bytes, warnings: Vec::new() }
+    Spans { files, pass_bytes, warnings: Vec::new(), unfit: None }
 }
 
 /// The regions of a log that is not read, which lies on `count` files: `bytes` of each, as many as any log could need.
 pub(crate) fn of_unread_log(count: usize, bytes: u64) -> Spans {
-    let span = FileSpan { start: 0, region_bytes: bytes, file_bytes: u64::MAX };
+    let span = FileSpan::fixed(0, bytes, u64::MAX);
     let pass_bytes = bytes.saturating_mul(count as u64);
-    Spans { files: vec![span; count], pass_bytes, warnings: Vec::new() }
+    Spans { files: vec![span; count], pass_bytes, warnings: Vec::new(), unfit: None }
 }
 
 /// A block of each of `count` files, whose operations are of the whole file.
 pub(crate) fn of_whole_files(job: &JobSpec, count: usize) -> Spans {
     let block = least_block(job);
-    let span = FileSpan { start: 0, region_bytes: block, file_bytes: block };
+    let span = FileSpan::fixed(0, block, block);
     let per_file = match (job.options.filesize, job.options.size) {
         (Some(range), _) => range.high_bytes,
         (None, Some(Extent::Bytes(size))) => size / count.max(1) as u64,
@@ -74,7 +76,7 @@ pub(crate) fn of_whole_files(job: &JobSpec, count: usize) -> Spans {
             job.name, job.options.ioengine.0
         ));
     }
-    Spans { files: vec![span; count], pass_bytes: block.saturating_mul(count as u64), warnings }
+    Spans { files: vec![span; count], pass_bytes: block.saturating_mul(count as u64), warnings, unfit: None }
 }
 
 /// The regions of worker `clone` on files whose present sizes `known` gives.
@@ -140,34 +142,62 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
             (true, None) => size.map_or(u64::MAX, |_| end.max(share)),
             (false, there) => end.max(there.unwrap_or(0)),
         };
-        files.push(FileSpan { start, region_bytes: bytes, file_bytes });
+        let start_again =
+            if file.endless { start } else { self::start(job, clone, Some(file_bytes), &mut Vec::new())? };
+        files.push(FileSpan { start, region_bytes: bytes, file_bytes, start_again });
         total = total.saturating_add(bytes);
     }
     let pass_bytes = size.map_or(total, |size| size.min(total));
-    let largest = files.iter().map(|file| file.region_bytes).max().unwrap_or(0);
-    warnings.extend(check_room(job, clone, files.len(), [total, pass_bytes.min(largest)])?);
-    Ok(Spans { files, pass_bytes, warnings })
+    let unfit = unfit(job, &files, size);
+    if unfit.is_none() {
+        warnings.extend(check_room(job, clone, &files, pass_bytes)?);
+    }
+    Ok(Spans { files, pass_bytes, warnings, unfit })
 }
 
-/// Whether a worker has room for a block: its number of `files`, the bytes in all of them and those of a pass over the largest. As in
-/// fio one whose files have no byte behind its offset, or none of which holds a block, does nothing, and the others go on: gives a
-/// warning.
-fn check_room(job: &JobSpec, clone: u32, files: usize, [total, room]: [u64; 2]) -> Result<Option<String>, LoadError> {
+/// Why a worker has nothing to do at all. As in fio: where the bytes of all files together, or the part of them that a percentage of
+/// `io_size` leaves, are less than a block, the job fails without having made its files, and the others go on.
+fn unfit(job: &JobSpec, files: &[FileSpan], size: Option<u64>) -> Option<String> {
+    let o = &job.options;
+    if o.caps().contains(Caps::ANONYMOUS) || (size.is_none() && o.filesize.is_none()) {
+        return None;
+    }
+    let share = |file: &FileSpan| match o.io_size {
+        Some(Extent::Percent(percent)) => Extent::Percent(percent).resolve(Some(file.region_bytes)).unwrap_or(0),
+        _ => file.region_bytes,
+    };
+    let all = files.iter().map(share).fold(0, u64::saturating_add);
+    // fio takes the bytes of files that have none to be those of the job's size: such a job begins, and finds nothing to do.
+    let bytes = match size {
+        Some(size) if all > 0 => size.min(all),
+        Some(size) => size,
+        None => all,
+    };
+    let unit = rounding_unit(job);
+    (bytes < unit).then(|| format!("its files have {bytes} bytes for it together, and a block has {unit}"))
+}
+
+/// Whether one of a worker's files has room for a block. As in fio a worker with none that has does nothing, and the others go on:
+/// gives a warning.
+fn check_room(job: &JobSpec, clone: u32, files: &[FileSpan], pass_bytes: u64) -> Result<Option<String>, LoadError> {
     let (name, least) = (&job.name, least_block(job));
+    let room = files.iter().map(|file| file.region_bytes).max().unwrap_or(0).min(pass_bytes);
     if room >= least {
         return Ok(None);
     }
-    let sized = matches!(job.options.size, Some(Extent::Bytes(_)));
-    let nothing = |why: String| Ok(Some(format!("job '{name}': worker {clone} does nothing, as in fio: {why}")));
-    if total == 0 && sized && !job.options.caps().contains(Caps::ANONYMOUS) {
-        return nothing("none of its files has a byte to work on".to_owned());
-    }
-    let too_small = matches!(job.options.size, Some(Extent::Bytes(size)) if size < least);
-    if total > 0 && !too_small && (files > 1 || job.options.filesize.is_some()) {
-        return nothing(format!("none of its files holds a block of {least} bytes, the largest has {room}"));
-    }
-    let reason = format!("the region has {room} bytes and holds no block of {least}");
-    Err(LoadError::Target { job: name.clone(), reason })
+    let sized = matches!(job.options.size, Some(Extent::Bytes(size)) if size >= least);
+    let several = files.len() > 1 || job.options.filesize.is_some();
+    let why = match room {
+        0 if sized && !job.options.caps().contains(Caps::ANONYMOUS) => {
+            "none of its files has a byte to work on".to_owned()
+        }
+        1.. if several => format!("none of its files holds a block of {least} bytes, the largest has {room}"),
+        _ => {
+            let reason = format!("the region has {room} bytes and holds no block of {least}");
+            return Err(LoadError::Target { job: name.clone(), reason });
+        }
+    };
+    Ok(Some(format!("job '{name}': worker {clone} does nothing, as in fio: {why}")))
 }
 
 fn shorter(job: &JobSpec, start: u64, there: u64, bytes: u64) -> String {

@@ -107,7 +107,7 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
 ) -> WorkerResult {
     let mut report = empty_report(task);
     let never_began = |report| WorkerResult { report, not_ready: None };
-    if task.job.options.create_only {
+    if task.job.options.create_only && task.plan.unfit.is_none() {
         return match make_logs(task) {
             Ok(()) => never_began(report),
             Err(error) => not_ready(report, task, &error),
@@ -124,8 +124,15 @@ fn live<'a, E: Engine, S: Checked, Q: Queue>(
             return never_began(report);
         }
     }
+    if let Some(why) = &task.plan.unfit {
+        // fio has no number for it, either.
+        let failure =
+            Failure { errno: 0, message: format!("it does nothing and its files are not made, as in fio: {why}") };
+        return cannot_begin(report, task, waits, failure);
+    }
     if misses_an_empty_file(task) {
-        return without_file(report, task, waits);
+        let message = "an empty file is not laid out, as in fio, and a job that only reads does not make it".to_owned();
+        return cannot_begin(report, task, waits, Failure { errno: libc::ENOENT, message });
     }
     let mut drive = match source.and_then(|source| Drive::open(task, source)) {
         Ok(drive) => drive,
@@ -164,12 +171,11 @@ fn misses_an_empty_file(task: &Task<'_>) -> bool {
     !options.changes_files() && options.read_iolog.is_none() && task.plan.files.iter().any(missing)
 }
 
-/// The result of a worker that does not find a file when its turn comes: it fails, and the others go on.
-fn without_file(mut report: WorkerReport, task: &Task<'_>, waited: bool) -> WorkerResult {
+/// The result of a worker that cannot begin when its turn comes: it fails, and the others go on.
+fn cannot_begin(mut report: WorkerReport, task: &Task<'_>, waited: bool, failure: Failure) -> WorkerResult {
     task.shared.set_state(task.plan.index, State::Ready);
     if waited || task.await_stage(Stage::Work) {
-        let message = "an empty file is not laid out, as in fio, and a job that only reads does not make it".to_owned();
-        report.failure = Some(Failure { errno: libc::ENOENT, message });
+        report.failure = Some(failure);
         task.leave(true);
     }
     WorkerResult { report, not_ready: None }
@@ -191,15 +197,18 @@ fn make_logs(task: &Task<'_>) -> Result<(), LoadError> {
 }
 
 /// Whether a job's random blocks come without a map of those that came already, so that no pass ever ends in fio; or zones follow
-/// each other.
+/// each other, none of which reaches beyond its file: a block behind it ends a pass.
 fn is_seamless(task: &Task<'_>) -> bool {
     let options = &task.job.options;
-    if task.plan.replay.is_some() || options.verifies() {
+    // Engines with a queue end a pass at its size, in fio, too.
+    let goes_on = options.time_based || options.caps().contains(Caps::SYNCHRONOUS);
+    if task.plan.replay.is_some() || options.verifies() || !goes_on {
         return false;
     }
     let Some(varied) = &task.plan.varied else { return task.plan.course.order == Order::Drawn };
     match varied.stride {
-        Some(_) => varied.random || !options.time_based,
+        Some(stride) if varied.random => varied.files.iter().all(|file| file.holds_zones(stride)),
+        Some(_) => !options.time_based,
         None => varied.random && !varied.once,
     }
 }
@@ -270,6 +279,8 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) verify: Option<Verify>,
     /// Reads of the measured window that verified written data.
     pub(super) verifying_reads: u64,
+    /// Their bytes.
+    pub(super) verifying_bytes: u64,
     /// Time of the measured window that went into verifying written data, ticks.
     pub(super) verifying_ticks: u64,
     /// When the verifying began that is going on, ticks.
@@ -358,6 +369,7 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             source,
             verify: verifying::verify_of::<E>(task),
             verifying_reads: 0,
+            verifying_bytes: 0,
             verifying_ticks: 0,
             verifying_since: None,
             clock: task.clock,

@@ -17,24 +17,19 @@ use crate::verify::walk::Checked;
 impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// The limit of the pass that would come next; `None` if none comes.
     ///
-    /// As fio 3.33 counts: `loops` passes over the region, and further ones while less than `io_size` was done; a pass is cut
+    /// As fio 3.33 counts: `loops` passes over the region, and further ones while [`Drive::more_to_do`]; a pass is cut
     /// short when `io_size` (or the region) x `loops` is reached, or `number_ios` x `loops` operations. `time_based` overrules all
     /// of it.
     pub(super) fn limit(&self) -> Option<PassLimit> {
         if self.measured_from.is_none() || self.options.time_based {
             return Some(PassLimit::REGION);
         }
-        // As in fio: where further passes would begin behind what the first one appended, or read, there is nothing to read.
-        if self.options.file_append && self.passes > 0 && !self.options.rw.0.writes() {
-            return None;
-        }
         let loops = self.options.loops;
         let plan = self.task.plan;
-        let goes_on = self.passes < loops || plan.io_bytes.is_some_and(|each| self.more_to_do(each));
-        if !goes_on {
+        let region = plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes);
+        if self.passes >= loops && !self.more_to_do(region) {
             return None;
         }
-        let region = plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes);
         let each = plan.io_bytes.unwrap_or(region);
         let bytes = Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?);
         let done = self.sides.iter().map(|side| side.operations).sum::<u64>().saturating_sub(self.verifying_reads);
@@ -48,10 +43,20 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         (operations > 0).then_some(PassLimit { bytes, operations, repeats })
     }
 
-    /// Whether less than `each` bytes were done and the rest is at least a block, as fio asks after the last loop.
-    fn more_to_do(&self, each: u64) -> bool {
+    /// Whether a pass follows the last loop. As in fio: where less than `io_size` was done, or, in jobs that verify what they write, less
+    /// than the region has, and the rest is at least a block. Reads that verify count.
+    fn more_to_do(&self, region: u64) -> bool {
+        let o = self.options;
+        // As in fio a pass of an engine without a queue goes on to the end of its files, and they are gone through once more only where
+        // there are several loops, or do_verify=1, which it is unless it is said to be 0, also in jobs that verify nothing.
+        if o.loops <= 1 && !o.do_verify && o.caps().contains(Caps::SYNCHRONOUS) {
+            return false;
+        }
+        let verified = (S::VERIFIED && o.do_verify).then_some(region);
+        let Some(each) = self.task.plan.io_bytes.or(verified) else { return false };
         let [read, write] = self.task.plan.course.block_bytes;
-        each.checked_sub(self.covered).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
+        let done = self.covered + self.verifying_bytes;
+        each.checked_sub(done).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
     }
 
     /// How the next pass begins: once more in files that stay open, until time is over, or in files that are opened anew.
@@ -96,7 +101,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if how == StartOver::Reopen && (limit.is_none() || !self.seamless) && !was_verified {
             self.final_flush()?;
         }
-        let Some(limit) = limit else { return Ok(false) };
+        let Some(limit) = limit else {
+            self.flush_idle_loop(how, covered)?;
+            return Ok(false);
+        };
         if !self.seamless {
             self.start_over(how)?;
         }
@@ -113,6 +121,27 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Flushes of a loop that has nothing left to do, because earlier ones did all that `io_size` or `number_ios` leaves. As in fio it
+    /// begins all the same: its files are opened anew, and flushed at its end.
+    fn flush_idle_loop(&mut self, how: StartOver, covered: u64) -> Result<(), Failure> {
+        let o = self.options;
+        let is_left = self.passes < o.loops || (self.seamless && o.loops > 1);
+        if !is_left
+            || how != StartOver::Reopen
+            || covered == 0
+            || !(o.end_fsync || o.fsync_on_close)
+            || !o.rw.0.writes()
+        {
+            return Ok(());
+        }
+        self.start_over(how)?;
+        self.flushing.begin_pass();
+        self.files.begin_pass();
+        // Files that were removed were made anew for that, and stay.
+        self.unlinks_at_end = false;
+        self.final_flush()
     }
 
     /// Whether `unlink_each_loop` leaves nothing. As in fio each loop but the first begins by removing the files, also one that has

@@ -162,9 +162,11 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let attended = std::mem::replace(&mut self.attended, false);
         let deadline = self.deadline.take();
         self.set_next_event();
-        let before = self.operations_read();
+        let (reads, bytes) = self.read_so_far();
         let verified = pass(self);
-        self.verifying_reads += self.operations_read().saturating_sub(before);
+        let (reads_now, bytes_now) = self.read_so_far();
+        self.verifying_reads += reads_now.saturating_sub(reads);
+        self.verifying_bytes += bytes_now.saturating_sub(bytes);
         self.verifying_ticks += self.clock.ticks().saturating_sub(begun);
         (self.verifying_since, self.flushing) = (None, flushing);
         self.pace = pace;
@@ -204,9 +206,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         !self.reads_back() || self.task.await_rivals()
     }
 
-    fn operations_read(&self) -> u64 {
+    /// Operations and bytes read.
+    fn read_so_far(&self) -> (u64, u64) {
         let [read, ..] = &self.sides;
-        read.operations
+        (read.operations, read.bytes)
     }
 
     /// The end of the work: the failure that mismatches are, and the state of writes that ended early.

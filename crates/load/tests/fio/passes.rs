@@ -279,3 +279,71 @@ fn passes_go_on_in_longer_files() {
         assert_eq!(log.len(), kib / 4, "{job}");
     }
 }
+
+/// How much more than its loops a job does: to `io_size`, reads that verify among it, and not at all where do_verify=0 keeps an engine
+/// without a queue from beginning its files anew.
+#[test]
+fn passes_go_on_to_io_size_as_by_fio() {
+    for job in [
+        "--rw=write --do_verify=0",
+        "--rw=randread --do_verify=0",
+        "--rw=write --do_verify=0 --loops=2",
+        "--rw=write --do_verify=0 --ioengine=libaio",
+        "--rw=randwrite --do_verify=0 --ioengine=mmap",
+        "--rw=write --verify=md5",
+        "--rw=write --verify=md5 --loops=2",
+        "--rw=randwrite --verify=md5 --ioengine=libaio",
+        "--rw=write --verify=md5 --do_verify=0",
+        "--rw=write --verify=md5 --do_verify=0 --loops=2",
+        "--rw=write",
+        "--rw=randread --loops=2 --ioengine=libaio",
+    ] {
+        let of = |program: fn() -> Command| {
+            let place = tempfile::tempdir().expect("tempdir");
+            let mut program = program();
+            program.current_dir(place.path()).args(["--name=j", "--size=64k", "--io_size=176k", "--bs=4k"]);
+            let output = program.args(["--output-format=json"]).args(job.split(' ')).output().expect("runs");
+            assert!(output.status.success(), "{job}: {}", String::from_utf8_lossy(&output.stderr));
+            let document = crate::common::document(&output);
+            ["read", "write"].map(|side| document["jobs"][0][side]["total_ios"].as_u64())
+        };
+        let theirs = of(fio_program);
+        assert_eq!(of(crate::common::pagelab), theirs, "reads and writes of {job}");
+        assert!(theirs.iter().flatten().sum::<u64>() >= 16, "{job}");
+    }
+}
+
+/// A loop to which earlier ones left nothing opens its files all the same, and flushes them.
+#[test]
+fn idle_loops_flush_as_by_fio() {
+    for (job, expected) in [
+        ("--number_ios=8 --loops=3 --end_fsync=1", 2),
+        ("--number_ios=8 --loops=3 --fsync_on_close=1", 3),
+        ("--number_ios=8 --loops=3 --fsync_on_close=1 --nrfiles=2 --ioengine=libaio", 6),
+        ("--number_ios=8 --loops=3 --end_fsync=1 --ioengine=mmap", 2),
+        ("--number_ios=8 --loops=1 --end_fsync=1", 1),
+        ("--number_ios=8 --loops=3 --end_fsync=1 --unlink_each_loop=1", 2),
+        ("--io_size=8k --loops=2 --end_fsync=1", 2),
+        // Without a map the first loop does all, where the engine has no queue.
+        ("--rw=randwrite --norandommap --loops=3 --end_fsync=1", 2),
+        ("--rw=randwrite --random_distribution=zipf:1.2 --loops=3 --end_fsync=1 --ioengine=libaio", 3),
+        ("--rw=randwrite --norandommap --loops=3 --io_size=512k --end_fsync=1 --ioengine=libaio", 3),
+        // A file that ends within a block is closed before the pass ends.
+        ("--bs=8k --size=300000 --fsync_on_close=1", 2),
+        ("--bs=8k --size=300000 --fsync_on_close=1 --fsync=8 --loops=2", 11),
+        // A block behind the file ends a loop that goes from zone to zone, and only that does.
+        (
+            "--rw=randwrite --size=300000 --zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k --loops=3 --end_fsync=1",
+            3,
+        ),
+        (
+            "--rw=randwrite --size=256k --zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k --loops=3 --end_fsync=1",
+            1,
+        ),
+        ("--number_ios=8 --loops=3", 0),
+    ] {
+        let counted = flushes(&format!("--rw=write --bs=4k --size=256k {job}"));
+        assert_eq!(counted[1], counted[0], "{job}");
+        assert!(counted[0] >= expected, "{job}: {counted:?}");
+    }
+}

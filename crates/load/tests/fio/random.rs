@@ -80,6 +80,25 @@ fn blocks_of_two_sizes_are_taken_in_one_map() {
     }
 }
 
+/// fio's generator of sequences counts blocks, not the places where they may start, and comes to no others.
+#[test]
+fn sequences_of_aligned_blocks_are_as_long_as_fio_s() {
+    for (job, expected) in [
+        ("--bs=16k --blockalign=8k --size=300000", 18),
+        ("--bs=16k --blockalign=8k --size=64k --offset=16k", 4),
+        ("--bs=4k --size=64k", 16),
+    ] {
+        let (logs, _) = logs(&format!("--rw=randread --random_generator=lfsr {job}"));
+        assert_eq!(logs.map(|log| log.len()), [expected; 2], "{job}");
+    }
+    // Nor does it keep a map: lengths are as they are drawn, 14.8 KiB of 4 and 16.
+    let (logs, _) = logs("--rw=randwrite --random_generator=lfsr --bssplit=4k/10:16k/90 --size=4m --ioengine=libaio");
+    for log in logs {
+        let mean = log.iter().map(|one| one.bytes).sum::<u64>() / log.len() as u64;
+        assert!((14_500..16_000).contains(&mean), "{mean} bytes on average");
+    }
+}
+
 #[test]
 fn a_map_that_does_not_fit_is_refused() {
     let words = "--name=j --ioengine=null --rw=randread --bsrange=512-4k --size=100t --number_ios=10";

@@ -80,6 +80,28 @@ fn percentages_of_files_to_come_are_nothing() {
     }
 }
 
+/// Further loops take the percentage of the file as it was laid out; what the first one appended ends there.
+#[test]
+fn percentages_are_taken_anew_in_further_loops() {
+    for (job, expected) in [
+        ("--rw=write --size=64k --offset=25% --loops=3", 16 + 12 + 12),
+        ("--rw=read --size=64k --offset=25% --loops=2", 16 + 12),
+        ("--rw=write --size=64k --offset=25% --nrfiles=2 --loops=2 --ioengine=libaio", 16 + 12),
+        ("--rw=write --size=64k --offset=25% --ioengine=mmap --loops=2", 16 + 12),
+        ("--rw=write --size=64k --file_append=1 --loops=3", 16),
+        ("--rw=read --size=64k --file_append=1 --loops=2 --ioengine=libaio", 16),
+    ] {
+        assert_eq!(same_operations(&format!("{job} --bs=4k")).len(), expected, "{job}");
+    }
+    // A random place behind the file ends a loop.
+    let (random, _) = logs("--rw=randwrite --bs=4k --size=1m --offset=25% --loops=3");
+    let [theirs, ours] = random.map(|log| log.len());
+    assert!((256..2 * 256).contains(&ours) && (256..2 * 256).contains(&theirs), "{ours}, fio {theirs}");
+    // Where a file is appended to, lengths that do not fit into it are thought to, and end it: more than a hundred would fit.
+    let (logs, _) = logs("--rw=write --file_append=1 --bssplit=1k/30:4k/30:64k/40 --nrfiles=7 --size=300000");
+    assert!(logs.iter().all(|log| (1..60).contains(&log.len())), "{:?}", logs.map(|log| log.len()));
+}
+
 /// Workers whose files have no byte behind their offset, or no block, do nothing; the others do their work, and no less.
 #[test]
 fn workers_do_as_much_as_those_of_fio() {
@@ -107,6 +129,31 @@ fn workers_do_as_much_as_those_of_fio() {
         let (place, words) = in_new_folder(job);
         let [their_reads, _, their_writes, _, _] = crate::common::fio(place.path(), &words);
         assert_eq!((reads + writes, their_reads + their_writes), (expected, expected), "{job}");
+    }
+}
+
+/// A job all of whose files together have less than a block fails without having made them; the others go on.
+#[test]
+fn jobs_without_a_block_fail_alone() {
+    for job in [
+        "--rw=read --bs=64k --size=64k --nrfiles=3",
+        "--rw=write --bs=64k --size=64k --nrfiles=3 --create_only=1",
+        "--rw=read --bs=64k --size=64k --io_size=50%",
+        "--rw=write --bs=4k --filesize=2k --ioengine=libaio --iodepth=4",
+        "--rw=randwrite --bs=4k --filesize=2k --nrfiles=1 --ioengine=mmap",
+    ] {
+        for mut program in [crate::common::fio_program(), crate::common::pagelab()] {
+            let place = tempfile::tempdir().expect("tempdir");
+            program.current_dir(place.path()).args(["--output-format=json", "--name=j"]).args(job.split(' '));
+            let output = program.args(["--name=other", "--rw=write", "--bs=4k", "--size=64k"]).output().expect("runs");
+            assert!(!output.status.success(), "{job}: {program:?}");
+            let document = crate::common::document(&output);
+            let [bytes, others] = [0, 1].map(|job| document["jobs"][job]["write"]["io_bytes"].as_u64());
+            assert_eq!([bytes, others], [Some(0), Some(64 << 10)], "{job}: {program:?}");
+            let made: Vec<_> =
+                std::fs::read_dir(place.path()).expect("a folder").flatten().map(|file| file.file_name()).collect();
+            assert_eq!(made, ["other.0.0"], "{job}: {program:?}");
+        }
     }
 }
 
