@@ -262,11 +262,16 @@ def not_followed_of_all(jobs):
     return ""
 
 
+def amount(word):
+    """Bytes that a word of a job file says; 0 for a percentage."""
+    units = {"k": 1024, "m": 1 << 20}
+    return 0 if word.endswith("%") else int(word.rstrip("km")) * units.get(word[-1], 1)
+
+
 def largest_block(jobs):
     """Bytes of the largest operation of a job file."""
-    units = {"k": 1024, "m": 1 << 20}
     words = [word for options in jobs for name in ("bs", "bsrange", "bssplit") for word in re.findall(r"\d+[km]?(?=[,/:-]|$)", options.get(name, "4k"))]
-    return max(int(word.rstrip("km")) * units.get(word[-1], 1) for word in words)
+    return max(map(amount, words))
 
 
 class Figure(typing.NamedTuple):
@@ -286,26 +291,28 @@ class Figure(typing.NamedTuple):
 
 def figures(run, jobs):
     """By name, what is compared of a run: operations and bytes, flushing calls, sizes of files left. A call that was not made is 0."""
-    # Further loops repeat the throws of the first.
-    loops = max(int(options.get("loops", 1)) for options in jobs)
+    # Further loops repeat the throws of the first, also those that io_size makes.
+    loops = max(max(int(options.get("loops", 1)), amount(options.get("io_size", "0")) // amount(options["size"])) for options in jobs)
     largest = largest_block(jobs)
     ranged = any("-" in options.get("filesize", "") for options in jobs)
     chance = any(map(left_to_chance, jobs))
+    # How far a file reaches that random blocks are written to, but not all.
+    reach = chance or any(options["rw"].startswith("rand") and ("io_size" in options or "number_ios" in options) for options in jobs)
     # glibc's threads queue flushes: two runs of fio differ by a tenth.
     threads_flush = any(options["ioengine"] == "posixaio" for options in jobs)
     # fio's io_uring flushes through the ring, where no call is seen; the report counts it.
     in_ring = any(options["ioengine"] == "io_uring" for options in jobs)
     found = {}
-    for (job, side), (operations, amount) in run.jobs.items():
+    for (job, side), (operations, moved) in run.jobs.items():
         if side == "error":
             found[f"job {job} error"] = Figure(operations, by_chance=False)
         elif not ranged:
             found[f"job {job} {side} operations"] = Figure(operations, chance, loops)
-            found[f"job {job} {side} bytes"] = Figure(amount, chance, loops * largest)
+            found[f"job {job} {side} bytes"] = Figure(moved, chance, loops * largest)
     for name in FLUSHES if not (in_ring or ranged) else ():
         found[name] = Figure(run.flushes.get(name, 0), chance or threads_flush)
     for name, size in run.files.items():
-        found[f"size of {name}"] = Figure(0 if ranged else size, chance, 4096)
+        found[f"size of {name}"] = Figure(0 if ranged else size, reach, 4096)
     return found
 
 

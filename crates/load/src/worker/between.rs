@@ -124,7 +124,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             self.files.note_flush(file);
         }
         // Files that are to be removed at the end of the pass stay open until then.
-        if !self.options.unlink_each_loop {
+        if self.options.unlink_each_loop {
+            self.files.keep_open(file);
+        } else {
             self.files.close(file);
         }
         if let Some(log) = &mut self.iolog {

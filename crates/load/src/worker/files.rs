@@ -21,6 +21,8 @@ pub(super) struct Files<E> {
     current_done: bool,
     /// By file: nothing was written to it since it was flushed as a whole in this pass.
     flushed: Vec<bool>,
+    /// By file: fio has closed it, and it stays open here because it is to be removed at the end of the pass.
+    kept_open: Vec<bool>,
     /// The mappings of closed files.
     left: Option<MapReport>,
 }
@@ -38,19 +40,16 @@ impl<E: Engine> Files<E> {
         }
         let first = parked.first_mut().and_then(Option::take);
         let first = first.ok_or_else(|| LoadError::Protocol("a worker without files".to_owned()))?;
-        let flushed = vec![false; parked.len()];
-        Ok((first, Self { parked, current: 0, current_done: false, flushed, left: None }))
+        let none = vec![false; parked.len()];
+        let files =
+            Self { parked, current: 0, current_done: false, flushed: none.clone(), kept_open: none, left: None };
+        Ok((first, files))
     }
 
     /// The file that is worked on.
     #[inline]
     pub(super) fn current(&self) -> usize {
         self.current
-    }
-
-    /// Whether nothing more is done in the file that is worked on: it counts as closed.
-    pub(super) fn current_is_done(&self) -> bool {
-        self.current_done
     }
 
     /// The engines of the other open files.
@@ -102,6 +101,22 @@ impl<E: Engine> Files<E> {
     /// A pass begins: each file is to be flushed in it, as in fio also one that it does not write to.
     pub(super) fn begin_pass(&mut self) {
         self.flushed.fill(false);
+        self.kept_open.fill(false);
+    }
+
+    /// Flushes the files that are about to be closed; `engine` is that of the file that is worked on.
+    ///
+    /// # Errors
+    /// One cannot be flushed.
+    pub(super) fn flush_closing(&mut self, engine: &mut E) -> Result<(), Fault> {
+        for (file, (parked, kept_open)) in self.parked.iter_mut().zip(&self.kept_open).enumerate() {
+            let is_current = file == self.current && !self.current_done;
+            let open = if is_current { Some(&mut *engine) } else { parked.as_mut() };
+            if let (Some(open), false) = (open, *kept_open) {
+                open.flush_closing()?;
+            }
+        }
+        Ok(())
     }
 
     /// Flushes the open files that were not flushed after all of their writes; `engine` is that of the file that is worked on.
@@ -137,6 +152,13 @@ impl<E: Engine> Files<E> {
             self.note_flush(file);
         }
         Ok(())
+    }
+
+    /// A file would be closed, but is to be removed at the end of the pass.
+    pub(super) fn keep_open(&mut self, file: usize) {
+        if let Some(kept_open) = self.kept_open.get_mut(file) {
+            *kept_open = true;
+        }
     }
 
     /// Closes a file; the one that is worked on when the next one takes its place.

@@ -52,7 +52,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if o.loops <= 1 && !o.do_verify && o.caps().contains(Caps::SYNCHRONOUS) {
             return false;
         }
-        let verified = (S::VERIFIED && o.do_verify).then_some(region);
+        // What a state says was written is verified once.
+        let verified = (S::VERIFIED && o.do_verify && !o.verify_state_load).then_some(region);
         let Some(each) = self.task.plan.io_bytes.or(verified) else { return false };
         let [read, write] = self.task.plan.course.block_bytes;
         let done = self.covered + self.verifying_bytes;
@@ -206,13 +207,12 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// `fsync_on_close` of the files that a further loop closes and opens again. As in fio they are flushed for that beside the flush at
     /// the end of the pass, unless `fsync=` was due there.
     fn flush_before_closing(&mut self) -> Result<(), Fault> {
-        if !self.options.fsync_on_close || !self.options.rw.0.writes() || S::VERIFIED || self.flushing.was_last() {
+        // Files that are verified were flushed when they were opened to be read.
+        let is_read = S::VERIFIED && self.reads_back();
+        if !self.options.fsync_on_close || !self.options.rw.0.writes() || is_read || self.flushing.was_last() {
             return Ok(());
         }
-        if !self.files.current_is_done() {
-            self.engine.flush_closing()?;
-        }
-        self.files.others().try_for_each(E::flush_closing)
+        self.files.flush_closing(&mut self.engine)
     }
 
     /// `end_fsync` and `fsync_on_close`: each file of the job, also those that the pass has closed, unless it was flushed after its

@@ -328,6 +328,8 @@ fn idle_loops_flush_as_by_fio() {
         ("--rw=randwrite --norandommap --loops=3 --end_fsync=1", 2),
         ("--rw=randwrite --random_distribution=zipf:1.2 --loops=3 --end_fsync=1 --ioengine=libaio", 3),
         ("--rw=randwrite --norandommap --loops=3 --io_size=512k --end_fsync=1 --ioengine=libaio", 3),
+        ("--number_ios=8 --loops=2 --fsync_on_close=1 --verify=md5 --do_verify=0 --nrfiles=2 --ioengine=libaio", 6),
+        ("--bs=8k --size=300000 --loops=2 --fsync_on_close=1 --unlink_each_loop=1", 4),
         // A file that ends within a block is closed before the pass ends.
         ("--bs=8k --size=300000 --fsync_on_close=1", 2),
         ("--bs=8k --size=300000 --fsync_on_close=1 --fsync=8 --loops=2", 11),
