@@ -100,8 +100,13 @@ impl<E: Engine> Files<E> {
 
     /// A pass begins: each file is to be flushed in it, as in fio also one that it does not write to.
     pub(super) fn begin_pass(&mut self) {
-        self.flushed.fill(false);
+        self.forget_flushes();
         self.kept_open.fill(false);
+    }
+
+    /// Each file is to be flushed once more.
+    pub(super) fn forget_flushes(&mut self) {
+        self.flushed.fill(false);
     }
 
     /// Flushes the files that are about to be closed; `engine` is that of the file that is worked on.

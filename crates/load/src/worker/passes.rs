@@ -228,7 +228,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         if self.options.fsync_on_close {
             // As in fio: files that were flushed when the pass closed them are opened and flushed once more.
-            self.files.begin_pass();
+            self.files.forget_flushes();
         }
         self.files.flush_open(&mut self.engine).map_err(flush_failure)?;
         // What cannot be flushed need not be opened for it.
