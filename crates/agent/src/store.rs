@@ -651,6 +651,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::used_underscore_binding, reason = "it is only held, but for here")]
     fn a_child_that_has_the_lock_file_open_does_not_keep_the_folder() {
         let dir = tempfile::tempdir().expect("a folder");
         let (store, _) = opened(dir.path());
