@@ -118,13 +118,8 @@ impl UnwindContextStorage<usize> for Storage {
 }
 
 /// Memory for following one entry's instructions.
+#[derive(Default)]
 pub(super) struct Scratch(Box<UnwindContext<usize, Storage>>);
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self(Box::new(UnwindContext::new_in()))
-    }
-}
 
 /// The sections of a file that unwinding needs, and where they lie in memory.
 pub(super) struct Sections {
