@@ -16,7 +16,7 @@ RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go
 # Programs that cases of the zoo run, beside those that the tests do.
 ZOO_PACKAGES := apache2-utils bc brotli busybox bzip2 chezscheme clisp cpio erlang-base fpc g++ gawk gforth gfortran guile-3.0 ioping jq libleveldb-dev liblmdb-dev libseccomp-dev libtdb-dev lua5.4 luajit lz4 lzop mawk memcached mono-mcs mono-runtime newlisp nginx-light nodejs ocaml-nox openssl p7zip-full php-cli pigz pypy3 r-base-core redis-server rhash rocksdb-tools rsync ruby sbcl stress-ng swi-prolog-nox sysbench tcl xz-utils zstd
 
-.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-variants world-hostile fio-conformance check bench fmt lint docs clean
+.PHONY: help setup setup-test setup-runtimes setup-zoo web build install uninstall pagelab-fleet cluster fleet fleet-stop test-fleet test-cluster test-agent demo test test-pages test-exports mutated-recordings mutants ready-to-test test-programs fleet-test-programs test-all experiments experiments-check zoo zoo-trial zoo-sized zoo-frozen zoo-alike zoo-claims zoo-fixes world-odd world-names world-programs world-fio world-variants world-hostile fio-conformance check bench fmt lint docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -68,6 +68,8 @@ pagelab-fleet: target/release/pagelab-fleet ## build pagelab-fleet, which speaks
 FLEET_SOURCES := $(wildcard fleet/*/src/*.rs) fleet/Cargo.toml fleet/Cargo.lock $(wildcard fleet/*/Cargo.toml)
 FLEET_BUILD := $(CARGO) build --release --locked --manifest-path fleet/Cargo.toml --target-dir target/fleet
 FLEET_TEST := $(subst build,test,$(FLEET_BUILD))
+# What needs neither a server nor a cluster; `make test` tests it, too.
+FLEET_PACKAGES := -p pagelab-store -p pagelab-fleet-cli
 
 target/release/pagelab-fleet: $(FLEET_SOURCES)
 	$(FLEET_BUILD) -p pagelab-fleet-cli
@@ -107,7 +109,7 @@ test-cluster: build cluster $(S3_SERVER) ## the same questions to fleets and rec
 	target/dataframes/bin/python tests/fleet/cluster.py $(PAGELAB) $(CLUSTER) $(S3_SERVER) target/release/simulate_fleet target/cluster/bin
 
 test-fleet: build pagelab-fleet $(S3_SERVER) ## recordings in a real S3 server, through a proxy that fails (root)
-	$(FLEET_TEST) -p pagelab-store -p pagelab-fleet-cli
+	$(FLEET_TEST) $(FLEET_PACKAGES)
 	tests/fleet/stores.py $(PAGELAB) target/release/pagelab-fleet $(S3_SERVER) $(if $(FULL),full)
 
 test-agent: build pagelab-fleet setup-test ## the agent on this kernel; FULL=1: two hours beside pgbench, too (root)
@@ -123,13 +125,17 @@ test: ready-to-test ## everything that must pass (root)
 	tools/test short
 
 ready-to-test: setup web
-	@$(MAKE) --no-print-directory -j2 test-programs setup-test
+	@$(MAKE) --no-print-directory -j3 test-programs fleet-test-programs setup-test
 
 # Beside what is fetched for the tests: compiling needs the processors, fetching the network. Without MAKEFLAGS, or cargo would
 # share make's two jobs with the fetching. Tests first: they keep both processors busy while one crate waits for another.
 test-programs: setup web
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) test --release --locked --workspace --no-run
 	env -u MAKEFLAGS -u MFLAGS $(CARGO) build --release --locked --workspace --bins
+
+# Beside the others and behind them: it has the processors while one of their crates waits for another.
+fleet-test-programs: setup
+	env -u MAKEFLAGS -u MFLAGS nice -n 19 $(FLEET_TEST) --no-run $(FLEET_PACKAGES)
 
 test-pages: build ## HTML pages of real recordings in a real browser; screenshots in out/pages (needs root)
 	@tools/install-packages chromium default-jre-headless
@@ -228,6 +234,7 @@ fmt: ## format
 lint: ## rustfmt, clippy, style
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(subst build --release,clippy,$(FLEET_BUILD)) $(FLEET_PACKAGES) --all-targets -- -D warnings
 
 docs: ## write the generated pages in docs/ anew
 	PAGELAB_BLESS=1 $(CARGO) test --release --locked -p pagelab-recording --test integration docs_page

@@ -13,7 +13,7 @@
 //! agent's. What others put into the folder stays, and does not count.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use pagelab_output::Folder;
+use pagelab_output::{Folder, Lock};
 use pagelab_recording::Manifest;
 
 use crate::journal::{Journal, Known, Line, Memory};
@@ -34,6 +34,8 @@ pub(crate) const OWN: &str = ".agent";
 pub(crate) const TRIGGERED: &str = "triggered";
 /// The file that pauses the agent.
 const PAUSE: &str = "pause";
+/// The file among its own that an agent holds as long as it lives.
+const LOCK: &str = "lock";
 /// How labels of the agent's recordings begin.
 pub(crate) const LABEL: &str = "agent: ";
 /// Time that recorders of a killed agent get to close their recordings.
@@ -138,15 +140,7 @@ pub(crate) struct Store {
     entries: BTreeMap<String, Entry>,
     /// Those that are being made, with their recorder.
     making: BTreeMap<String, (u32, Option<u64>)>,
-    lock: File,
-}
-
-impl Drop for Store {
-    /// Closing the lock file would do, were it not for a child that another thread has forked and that has not executed its program yet:
-    /// it has the file open, too, and a lock lasts until the last one closes it, or one unlocks it.
-    fn drop(&mut self) {
-        let _ = self.lock.unlock();
-    }
+    _lock: Lock,
 }
 
 impl Store {
@@ -159,7 +153,7 @@ impl Store {
         let own = folder.folder_or_new(OWN)?;
         let lock = locked(&folder, &own)?;
         let (journal, memory, known) = Journal::open(&own)?;
-        let mut store = Self { folder, own, journal, entries: BTreeMap::new(), making: BTreeMap::new(), lock };
+        let mut store = Self { folder, own, journal, entries: BTreeMap::new(), making: BTreeMap::new(), _lock: lock };
         let mut found = Found { memory, ..Found::default() };
         wait_for_recorders(&known);
         store.scan(&known, host, &mut found)?;
@@ -419,24 +413,27 @@ fn surplus(entries: &BTreeMap<String, Entry>, keep: &Keep<'_>, now_ns: i64) -> V
     removed
 }
 
-fn locked(folder: &Folder, own: &Folder) -> Result<File, StoreError> {
-    let mut lock = own.lock_file("lock")?;
-    let system = |error| StoreError::System { path: own.path_of("lock"), error };
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = (&mut lock).take(500).read_to_string(&mut holder);
-            let holder = Some(holder.trim()).filter(|text| !text.is_empty()).unwrap_or("another agent").to_owned();
-            return Err(StoreError::Held { dir: folder.path().to_owned(), holder });
-        }
-        Err(TryLockError::Error(error)) => return Err(system(error)),
-    }
+fn locked(folder: &Folder, own: &Folder) -> Result<Lock, StoreError> {
+    let system = |error| StoreError::System { path: own.path_of(LOCK), error };
+    let lock = Lock::try_take(own.lock_file(LOCK)?).map_err(|error| match error {
+        TryLockError::WouldBlock => StoreError::Held { dir: folder.path().to_owned(), holder: holder(own) },
+        TryLockError::Error(error) => system(error),
+    })?;
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let since = utc(Now::read().real_ns).format("%Y-%m-%d %H:%M:%S UTC");
     let holder = format!("the agent with process id {} on {} since {since}\n", std::process::id(), host.trim());
-    lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| lock.write_all(holder.as_bytes())).map_err(system)?;
+    let mut file = lock.file();
+    file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(holder.as_bytes())).map_err(system)?;
     Ok(lock)
+}
+
+/// What the lock file says of who has it.
+fn holder(own: &Folder) -> String {
+    let mut holder = String::new();
+    if let Ok(file) = own.lock_file_existing(LOCK) {
+        let _ = file.take(500).read_to_string(&mut holder);
+    }
+    Some(holder.trim()).filter(|text| !text.is_empty()).unwrap_or("another agent").to_owned()
 }
 
 /// Recorders of an agent that was killed close their recordings, which takes about a second.
@@ -654,10 +651,11 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::used_underscore_binding, reason = "it is only held, but for here")]
     fn a_child_that_has_the_lock_file_open_does_not_keep_the_folder() {
         let dir = tempfile::tempdir().expect("a folder");
         let (store, _) = opened(dir.path());
-        let of_child = store.lock.try_clone().expect("a descriptor of the same opening, as a fork makes one");
+        let of_child = store._lock.file().try_clone().expect("a descriptor of the same opening, as a fork makes one");
         assert!(matches!(Store::open(dir.path(), None), Err(StoreError::Held { .. })));
         drop(store);
         drop(opened(dir.path()));

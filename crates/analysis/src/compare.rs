@@ -10,6 +10,7 @@ mod by_time;
 mod caveats;
 mod claims;
 mod design;
+mod exclusions;
 mod facts;
 mod failures;
 mod latency;
@@ -29,6 +30,8 @@ mod speed;
 mod stability;
 mod stability_notes;
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +44,7 @@ use pagelab_views::run::RunData;
 pub use budget::{BudgetComparison, ComponentChange, MissingPart};
 pub use claims::{RecorderShare, Unknown, UnknownComponent, UnknownPlace};
 pub use design::design;
+pub use exclusions::Exclusions;
 pub(crate) use facts::command;
 pub use facts::{Facts, Power, SideFacts};
 pub use failures::{FailedRuns, Failures};
@@ -216,7 +220,17 @@ impl Comparison {
         Some(format!("more test runs failed or timed out: {shares}{p}"))
     }
 
+    /// Where a side has no run that counts: why.
+    fn without_runs(&self) -> Option<Exclusions> {
+        let mut sides = [("base", &self.base), ("test", &self.test)].into_iter();
+        sides.find_map(|(name, side)| side.exclusions(name).filter(|_| side.n == 0))
+    }
+
     fn bad_primary(&self) -> Option<String> {
+        let is_tested = self.primary.as_ref().is_some_and(|primary| primary.verdict != Verdict::NotTested);
+        if let Some(why) = self.without_runs().filter(|_| !is_tested) {
+            return Some(format!("nothing was tested: {why}"));
+        }
         let Some(primary) = &self.primary else {
             return Some("nothing was tested: there is no primary metric; name one with --metric".to_owned());
         };
@@ -251,6 +265,13 @@ pub struct SideRuns {
     pub runs: Vec<RunEntry>,
     /// Number of runs that count.
     pub n: usize,
+}
+
+impl SideRuns {
+    /// Why runs of this side count nowhere, the side being called so; `None` if all count.
+    pub fn exclusions(&self, name: &str) -> Option<Exclusions> {
+        Exclusions::of(name, self.runs.iter().map(|run| (Path::new(&run.dir), run.excluded.as_ref())))
+    }
 }
 
 /// One run of a comparison.

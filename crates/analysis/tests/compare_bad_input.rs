@@ -111,6 +111,29 @@ fn runs_that_all_failed_decide_nothing_but_that() {
 }
 
 #[test]
+fn excluded_runs_have_their_reasons_and_a_command_beside_their_number() {
+    let tmp = TempDir::new().unwrap();
+    let base = side(&tmp, "a", BASE, |_| {});
+    let mut test = side(&tmp, "b", &BASE[..3], |manifest| {
+        manifest.exit = Some(Exit { code: Some(3), ..Exit::default() });
+    });
+    test.extend(side(&tmp, "c", &BASE[..1], |manifest| manifest.timed_out = Some(true)));
+    let document = compared(&base, &test);
+    let reasons = "4 of 4 test runs are excluded: exit status 3 (3 runs), cut short: timed_out (1 run); ";
+    let command = format!(": pagelab show {}", test[0].display());
+    says(&document, &[reasons, &command]);
+    assert!(!document.notes.iter().any(|note| note.contains("base runs are excluded")), "{:?}", document.notes);
+    assert_eq!(document.base.exclusions("base"), None);
+
+    // Another metric would change nothing where no run counts.
+    let neither = compared(&test, &side(&tmp, "d", BASE, |manifest| manifest.interrupted = Some(true)));
+    let why = neither.no_primary.as_ref().unwrap();
+    assert_eq!(why, "neither base nor test runs count");
+    let bad = neither.bad_answer().unwrap();
+    assert!(bad.contains("nothing was tested: 4 of 4 base runs are excluded") && !bad.contains("--metric"), "{bad}");
+}
+
+#[test]
 fn what_is_not_a_number_is_no_value() {
     let tmp = TempDir::new().unwrap();
     let runs = |name: &str, value: f64| -> Vec<PathBuf> {

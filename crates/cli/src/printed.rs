@@ -111,7 +111,9 @@ fn every_command_that_a_text_names_exists() {
     let mut root = Cli::command();
     root.build();
     let (mut paths, mut mistakes, mut checked) = (Vec::new(), Vec::new(), 0);
-    TEXTS.iter().for_each(|text| files(&workspace().join(text), &mut paths));
+    for text in &TEXTS {
+        files(&workspace().join(text), &mut paths);
+    }
     for path in paths {
         for line in shown_lines(&path) {
             if NOT_OURS.iter().any(|part| line.contains(part)) {

@@ -22,7 +22,7 @@ impl Idle {
         child.stdin.as_mut().expect("piped").write_all(b"x").expect("cat reads");
         child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("cat writes");
         let idle = Self(child);
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while !idle.sleeps() {
             assert!(Instant::now() < deadline, "cat does not wait for more");
             std::thread::sleep(Duration::from_millis(10));

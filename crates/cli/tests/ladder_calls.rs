@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 "#;
 
 /// Seccomp refuses getpid with ENOSYS and lets SIGSYS answer getuid; no kernel has the numbers 500 and 99999.
-const REFUSED: &str = r#"
+const REFUSED: &str = r"
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -144,7 +144,7 @@ int main(void)
 	wait(0);
 	return 0;
 }
-"#;
+";
 
 fn built(dir: &Path, name: &str, source: &str) -> PathBuf {
     let (from, program) = (dir.join(format!("{name}.c")), dir.join(name));

@@ -115,6 +115,7 @@ fn changed_recordings_end_no_command() {
 }
 
 /// Waits for a program; gives its status and the largest resident size of it and what it waited for. Other tests have children, too.
+#[expect(clippy::needless_pass_by_value, reason = "it is waited for here, and is nobody's afterwards")]
 fn ended(child: Child) -> (Option<i32>, u64) {
     let pid = i32::try_from(child.id()).expect("a number of a process");
     let mut status = 0;

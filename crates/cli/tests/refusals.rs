@@ -32,7 +32,11 @@ fn refusals(manual: &[String]) -> Option<Vec<&str>> {
 /// The tests that a row names, `FILE.rs::NAME`: the file is below the crate, or below the repository if it begins with `crates/`.
 fn tests(row: &str) -> Vec<(&str, &str)> {
     let quoted = row.split('`').skip(1).step_by(2);
-    quoted.filter_map(|word| word.rsplit_once("::").filter(|(file, _)| file.ends_with(".rs"))).collect()
+    quoted
+        .filter_map(|word| {
+            word.rsplit_once("::").filter(|(file, _)| Path::new(file).extension().is_some_and(|end| end == "rs"))
+        })
+        .collect()
 }
 
 fn is_there(of: &str, file: &str, name: &str) -> bool {

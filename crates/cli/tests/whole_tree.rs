@@ -63,7 +63,7 @@ fn holds_kernel_threads(recording: &Path, faults: u64) {
     let all = number(recording, "select count(*) from faults");
     assert!(all <= faults + BESIDE && all + BESIDE >= faults, "{all} faults, needed some {faults}");
     let theirs = number(recording, &format!("select count(*) from faults where task_id in {OF_KERNEL_THREADS}"));
-    assert!(theirs >= PAGES && theirs < PAGES + BESIDE, "{theirs} of {all} faults are of the kernel's threads");
+    assert!((PAGES..PAGES + BESIDE).contains(&theirs), "{theirs} of {all} faults are of the kernel's threads");
     for op in ["fork", "exit"] {
         let ops = number(
             recording,
@@ -159,7 +159,7 @@ fn recorded_running(dir: &TempDir, by_perf: bool, scope: impl FnOnce(&str) -> Ve
 #[track_caller]
 fn holds_running(out: &Path) {
     let theirs = number(out, &format!("select count(*) from faults where task_id in {OF_KERNEL_THREADS}"));
-    assert!(theirs >= PAGES && theirs < PAGES + BESIDE, "{theirs} faults of the kernel's threads");
+    assert!((PAGES..PAGES + BESIDE).contains(&theirs), "{theirs} faults of the kernel's threads");
 }
 
 #[test]

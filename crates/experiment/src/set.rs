@@ -6,11 +6,11 @@
 //! again. Both are forced to the device each time: after a power cut `done` stands for a recording that is there.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Component, Path, PathBuf};
 
 use pagelab_host::seal::Sealer;
-use pagelab_output::Folder;
+use pagelab_output::{Folder, Lock};
 use pagelab_recording::FORMAT;
 use pagelab_recording::set::{ABORTED, PlannedRun, RunState, SET_JSON, SetJson, WARMUP, run_dir};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct Set {
     json: SetJson,
     details: BTreeMap<PathBuf, RunDetails>,
     /// Held while this process works on the set.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Key of `set.json` that holds the seal of its plan.
@@ -296,11 +296,10 @@ pub(crate) fn move_new(from: &Path, to: &Path) -> Result<(), ExperimentError> {
     Ok(old.sync()?)
 }
 
-fn lock(dir: &Path) -> Result<File, ExperimentError> {
+fn lock(dir: &Path) -> Result<Lock, ExperimentError> {
     let file = File::open(dir).map_err(ExperimentError::io("open", dir))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(ExperimentError::Busy { dir: dir.to_owned() }),
-        Err(fs::TryLockError::Error(error)) => Err(ExperimentError::io("lock", dir)(error)),
-    }
+    Lock::try_take(file).map_err(|error| match error {
+        TryLockError::WouldBlock => ExperimentError::Busy { dir: dir.to_owned() },
+        TryLockError::Error(error) => ExperimentError::io("lock", dir)(error),
+    })
 }

@@ -187,15 +187,15 @@ fn size_atom(text: &str, context: ParseContext) -> Result<u64, String> {
 }
 
 /// What a unit of sizes multiplies by; the inner `None` is beyond 64 bits, the outer no unit.
+#[expect(clippy::option_option, reason = "the first line says what each is for")]
 fn size_unit(suffix: &str, context: ParseContext) -> Option<Option<u64>> {
     let lower = suffix.to_ascii_lowercase();
     // fio's other spelling is kib with its b; ki begins with k, and that is all that it looks at.
-    let (prefix, other_base) = match lower.strip_suffix("ib") {
-        Some(prefix) => (prefix, true),
-        None => {
-            let body = lower.strip_suffix('b').unwrap_or(&lower);
-            (body.strip_suffix('i').filter(|prefix| !prefix.is_empty()).unwrap_or(body), false)
-        }
+    let (prefix, other_base) = if let Some(prefix) = lower.strip_suffix("ib") {
+        (prefix, true)
+    } else {
+        let body = lower.strip_suffix('b').unwrap_or(&lower);
+        (body.strip_suffix('i').filter(|prefix| !prefix.is_empty()).unwrap_or(body), false)
     };
     // fio knows no exbibytes, and no prefix that is only `i`.
     let power = power_of_1024(prefix).filter(|power| *power <= 5 && !(*power == 0 && other_base))?;

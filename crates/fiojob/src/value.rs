@@ -152,14 +152,15 @@ impl OptionValue for Option<Extent> {
     fn assign(&mut self, text: &str, context: ParseContext) -> Result<(), String> {
         let text = text.trim();
         // fio takes the first of several signs: 100%% is how it is written where printf(3) or a batch file takes one away.
-        *self = Some(match text.ends_with('%') {
-            true => match units::count(text.trim_end_matches('%'), context)? {
+        *self = Some(if text.ends_with('%') {
+            match units::count(text.trim_end_matches('%'), context)? {
                 percent @ 1..=100 => Extent::Percent(percent),
                 // As in fio: a share of nothing is nothing, or for a size as if it were not given.
                 0 => Extent::Bytes(0),
                 other => return Err(format!("{other}% is not between 0% and 100%")),
-            },
-            false => Extent::Bytes(units::size(text, context)?),
+            }
+        } else {
+            Extent::Bytes(units::size(text, context)?)
         });
         Ok(())
     }

@@ -312,7 +312,7 @@ fn hostile(dir: &Path, number: i64) -> PathBuf {
     for ts in [i64::MIN, i64::MAX] {
         match number % 5 {
             0 => {
-                writer.push(&LossRow { ts: 1, stream: "faults", seen: u64::MAX, lost: u64::MAX, ..LossRow::default() })
+                writer.push(&LossRow { ts: 1, stream: "faults", seen: u64::MAX, lost: u64::MAX, ..LossRow::default() });
             }
             1 => writer.push(&MetricRow { ts, name: "vmstat.pgfault", instance: None, value: Some(1.0) }),
             2 => writer.push(&Setting { ts, key: "thp.enabled", value: Some("x"), source: "test", at: "start" }),

@@ -27,7 +27,7 @@ pub fn raise_open_files() {
 /// What the kernel says; lowering a limit is always allowed.
 pub fn restore_in_child() -> io::Result<()> {
     match FILES_BEFORE.get() {
-        Some(before) => Ok(setrlimit(Resource::Nofile, before.clone())?),
+        Some(before) => Ok(setrlimit(Resource::Nofile, *before)?),
         None => Ok(()),
     }
 }

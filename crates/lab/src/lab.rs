@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use pagelab_output::Lock;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -220,7 +221,7 @@ fn read_ended(folder: &Path) -> Option<Ended> {
 /// Whether the supervisor or QEMU runs: they hold the lock.
 pub(crate) fn is_alive(folder: &Path) -> bool {
     let lock = folder.join(LOCK);
-    lock.exists() && lock_file(&lock).is_ok_and(|file| file.try_lock().is_err())
+    lock.exists() && lock_file(&lock).is_ok_and(|file| Lock::try_take(file).is_err())
 }
 
 pub(crate) fn holder(folder: &Path) -> Option<Holder> {

@@ -1,8 +1,9 @@
 //! A command in the guest.
 
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use pagelab_output::Lock;
 
 use crate::channel::{Channel, Received};
 use crate::console;
@@ -188,17 +189,20 @@ fn request(command: &Command, limits: &Limits) -> Result<Vec<u8>> {
 }
 
 /// One command at a time: QEMU lets one client at a time speak to the agent.
-fn turn(name: &str, folder: &Path, wait: Duration) -> Result<File> {
-    let file = lock_file(&folder.join("run.lock"))?;
+fn turn(name: &str, folder: &Path, wait: Duration) -> Result<Lock> {
+    let path = folder.join("run.lock");
+    let file = lock_file(&path)?;
     let deadline = Instant::now() + wait;
-    while file.try_lock().is_err() {
+    loop {
+        if let Ok(lock) = Lock::try_take(file.try_clone().map_err(LabError::io(&path))?) {
+            return Ok(lock);
+        }
         interrupt::check()?;
         if Instant::now() >= deadline {
             return Err(LabError::Busy { name: name.to_owned(), waited_s: wait.as_secs() });
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok(file)
 }
 
 /// What came of following a command.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pagelab_output::Lock;
+
 use crate::accel::{self, KVM_CPUS, TCG_CPU, Verdict};
 use crate::apt::{Apt, newest_kernel};
 use crate::channel::{Channel, Received};
@@ -83,18 +85,18 @@ pub(crate) fn up(folders: &Folders, options: &Options, say: &mut dyn FnMut(Event
 
 /// Makes the lab's folder, empty, and holds the lock on it (the folder's own, not that of what runs) while the lab comes
 /// up: of two `up` at the same time one is refused.
-fn claim(folder: &Path, name: &str) -> Result<File> {
+fn claim(folder: &Path, name: &str) -> Result<Lock> {
     let taken = || LabError::AlreadyUp {
         name: name.to_owned(),
         pid: lab::holder(folder).map_or(0, |holder| holder.supervisor),
     };
     loop {
         make_private(folder)?;
-        let turn = File::open(folder).map_err(LabError::io(folder))?;
-        if turn.try_lock().is_err() || lab::is_alive(folder) {
+        let turn = Lock::try_take(File::open(folder).map_err(LabError::io(folder))?).map_err(|_| taken())?;
+        if lab::is_alive(folder) {
             return Err(taken());
         }
-        let found = turn.metadata().map_err(LabError::io(folder))?.ino();
+        let found = turn.file().metadata().map_err(LabError::io(folder))?.ino();
         // A `down` or another `up` may have removed it before it was locked.
         if fs::metadata(folder).is_ok_and(|named| named.ino() == found) {
             // What is left of one that ended by itself.

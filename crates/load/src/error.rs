@@ -1,5 +1,6 @@
 //! Why a workload did not run.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use pagelab_fiojob::JobError;
@@ -72,10 +73,12 @@ pub enum LoadError {
 const MAX_LISTED: usize = 20;
 
 fn listed(refused: &[(PathBuf, String)]) -> String {
-    let mut text: String =
-        refused.iter().take(MAX_LISTED).map(|(path, reason)| format!("\n  {}: {reason}", path.display())).collect();
+    let mut text = String::new();
+    for (path, reason) in refused.iter().take(MAX_LISTED) {
+        _ = write!(text, "\n  {}: {reason}", path.display());
+    }
     if refused.len() > MAX_LISTED {
-        text += &format!("\n  and {} more", refused.len() - MAX_LISTED);
+        _ = write!(text, "\n  and {} more", refused.len() - MAX_LISTED);
     }
     let allowable: Vec<&PathBuf> =
         refused.iter().filter(|(_, reason)| reason.contains("--allow-write")).map(|(path, _)| path).collect();
@@ -84,7 +87,7 @@ fn listed(refused: &[(PathBuf, String)]) -> String {
     }
     let all: Vec<String> =
         allowable.iter().take(MAX_LISTED).map(|path| format!("--allow-write {}", path.display())).collect();
-    text += &format!("\nall at once: {}", all.join(" "));
+    _ = write!(text, "\nall at once: {}", all.join(" "));
     text + "\n(--allow-write also takes a folder, for the files in it, or a pattern in quotes; devices have to be named themselves)"
 }
 

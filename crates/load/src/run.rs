@@ -146,15 +146,12 @@ impl Printed {
         report.eta_s = Some(eta_s(&report));
         self.heading |= control.layouts.formats.contains(&Format::Normal);
         let Ok(text) = output::render(&report, &control.layouts) else { return };
-        let written = match &control.so_far_to {
-            Some(path) => {
-                std::fs::File::options().append(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()))
-            }
-            None => {
-                // Names in it were chosen by whoever wrote the job.
-                let mut out = Escaping::new(std::io::stdout().lock(), Allow::Lines);
-                out.write_all(text.as_bytes()).and_then(|()| out.flush())
-            }
+        let written = if let Some(path) = &control.so_far_to {
+            std::fs::File::options().append(true).open(path).and_then(|mut out| out.write_all(text.as_bytes()))
+        } else {
+            // Names in it were chosen by whoever wrote the job.
+            let mut out = Escaping::new(std::io::stdout().lock(), Allow::Lines);
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
         };
         if let Err(error) = written {
             // The work is worth more than this report of it.

@@ -82,7 +82,7 @@ fn observe(command: &str, options: ObserverOptions, drain_while_running: bool) -
             Event::Path(path) => {
                 _ = seen
                     .paths
-                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned())
+                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned());
             }
         }
     }

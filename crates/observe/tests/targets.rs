@@ -127,7 +127,7 @@ impl Seen {
             Event::Path(path) => {
                 _ = self
                     .paths
-                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned())
+                    .insert(path.path_id, path.path.as_deref().unwrap_or_default().to_string_lossy().into_owned());
             }
         });
     }

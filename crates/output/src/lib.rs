@@ -52,6 +52,7 @@
 mod error;
 mod file;
 mod folder;
+mod lock;
 mod owner;
 mod report;
 mod walk;
@@ -59,6 +60,7 @@ mod walk;
 pub use error::{Error, Result};
 pub use file::NewFile;
 pub use folder::{Folder, open_plain, read_plain};
+pub use lock::Lock;
 pub use report::OutputFile;
 
 /// Whether a file is forced to the device before it gets its name.

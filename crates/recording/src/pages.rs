@@ -94,6 +94,7 @@ impl Compact<'_> {
     }
 
     /// Number and type of the next field; nothing inside if the structure ends.
+    #[expect(clippy::option_option, reason = "the outer one is for bytes that are no field")]
     fn field(&mut self, before: i64) -> Option<Option<(i64, u8)>> {
         let head = self.byte()?;
         if head == 0 {

@@ -485,7 +485,7 @@ impl Chunks {
                         format!("a column chunk is said to have {len} bytes; at most {LARGEST_CHUNK} are needed");
                     return Err(Damage::at(start)(reason));
                 }
-                let [bytes, values] = [chunk.uncompressed_size(), chunk.num_values()].map(|n| n.unsigned_abs());
+                let [bytes, values] = [chunk.uncompressed_size(), chunk.num_values()].map(i64::unsigned_abs);
                 let unpacked = Some(Sizes { bytes, values });
                 places.push(ChunkPlace { start, len, unpacked, column, checksum: checksums.next() });
             }

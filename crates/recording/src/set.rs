@@ -52,6 +52,7 @@ pub fn discover<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RecordingRef>> {
 ///
 /// # Errors
 /// A path that has no recording, or cannot be looked at; and the first error, if no manifest can be read.
+#[expect(clippy::type_complexity, reason = "two lists of pairs, which every caller takes apart at once")]
 pub fn discover_readable<P: AsRef<Path>>(paths: &[P]) -> Result<(Vec<RecordingRef>, Vec<(PathBuf, Error)>)> {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for dir in folders(paths)? {

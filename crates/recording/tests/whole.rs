@@ -117,7 +117,7 @@ fn what_is_missing_added_or_exchanged_is_named() {
         case("missing", &gone, "part.missing", &format!("{table}/part-0000.parquet is missing, with"));
     }
     let swap = |dir: &Path| {
-        fs::copy(other.join("faults/part-0000.parquet"), dir.join("faults/part-0000.parquet")).map(drop).unwrap()
+        fs::copy(other.join("faults/part-0000.parquet"), dir.join("faults/part-0000.parquet")).map(drop).unwrap();
     };
     let own = fs::metadata(whole.join("faults/part-0000.parquet")).unwrap().len();
     let theirs = fs::metadata(other.join("faults/part-0000.parquet")).unwrap().len();
@@ -132,7 +132,7 @@ fn what_is_missing_added_or_exchanged_is_named() {
     };
     case("another end", &flip, "part.swapped", "is not the file that was there");
     let add = |dir: &Path| {
-        fs::copy(other.join("faults/part-0000.parquet"), dir.join("faults/part-0001.parquet")).map(drop).unwrap()
+        fs::copy(other.join("faults/part-0000.parquet"), dir.join("faults/part-0001.parquet")).map(drop).unwrap();
     };
     case("added", &add, "part.added", "faults/part-0001.parquet was added");
     let unknown = |dir: &Path| {

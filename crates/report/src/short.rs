@@ -76,9 +76,13 @@ fn cautions(comparison: &Comparison, style: &Style) -> String {
         let _ = writeln!(out, "{more} more cautions: -v");
     }
     for (name, side) in [("base", &comparison.base), ("test", &comparison.test)] {
-        let excluded = side.runs.iter().filter(|run| run.excluded.is_some()).count();
-        if excluded > 0 {
-            let _ = writeln!(out, "CAUTION: {excluded} of {} {name} runs are excluded: -v says why", side.runs.len());
+        let Some(found) = side.exclusions(name) else { continue };
+        let end = if found.command.is_some() { ":" } else { "." };
+        let text = format!("{}; {}{end}", found.reasons, found.advice);
+        out.push_str(&wrap(&text, style.width, "CAUTION: ", "  "));
+        // On a line of its own, to be copied.
+        if let Some(command) = &found.command {
+            let _ = writeln!(out, "  {}", clean(command));
         }
     }
     out

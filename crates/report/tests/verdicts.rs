@@ -9,6 +9,7 @@ use pagelab_analysis::compare::LatencyChange;
 use pagelab_analysis::explain::explain;
 use pagelab_analysis::stats::Side;
 use pagelab_report::{Glyphs, Style, pictures, short, verdict};
+use pagelab_views::run::Exclusion;
 use rules_sim::{World, compare_in, compare_worlds, harmless, play};
 
 fn style(width: usize) -> Style {
@@ -101,6 +102,26 @@ fn no_difference_and_no_cause_are_said_so() {
     let other = compare_worlds(&good(), &World { extra_ns: 90, ..good() }, 1);
     let text = verdict::comparison(&other, &style(100));
     assert!(text.contains("No cause was found") && text.contains("thp.disabled (refuted)"), "{text}");
+}
+
+/// Why runs count nowhere is said where their number is, and the command stands on a line of its own to be copied.
+#[test]
+fn excluded_runs_have_their_reasons() {
+    let mut comparison = compare_worlds(&good(), &World { harmless: harmless(2), ..good() }, 1);
+    let dir = "/a/folder/with a long name/of/a/set/whose/runs/did/not/get/through/variant=bad/run=001";
+    for run in &mut comparison.test.runs {
+        run.excluded = Some(Exclusion::Failed { code: Some(3), signal: None });
+        dir.clone_into(&mut run.dir);
+    }
+    let n = comparison.test.runs.len();
+    for width in [60, 80, 120] {
+        let text = short(&comparison, &style(width));
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let caution = format!("CAUTION: {n} of {n} test runs are excluded: exit status 3 ({n} runs)");
+        assert!(flat.contains(&caution), "{text}");
+        assert!(text.lines().any(|line| line.trim() == format!("pagelab show '{dir}'")), "{text}");
+        assert!(!text.contains("base runs are excluded"), "{text}");
+    }
 }
 
 /// What bears on every number is said before them, and a distribution has its table; both fit the terminal.

@@ -165,7 +165,9 @@ impl Glancer {
         });
         let mut seen: Vec<Glance> = seen.collect();
         if let Some(why) = &self.without_flags {
-            seen.iter_mut().for_each(|glance| forget_asked(glance, why));
+            for glance in &mut seen {
+                forget_asked(glance, why);
+            }
         }
         Ok(seen)
     }
@@ -187,7 +189,7 @@ impl Glancer {
             vmas = maps::list(folder)?.collect();
             match self.areas.as_mut().map(|areas| areas.areas(pid)) {
                 Some(Ok(areas)) if maps::add_flags(&mut vmas, &areas, base_page_bytes() as u64) => return Ok(vmas),
-                Some(Ok(_)) => reason = "they changed at each look".to_owned(),
+                Some(Ok(_)) => "they changed at each look".clone_into(&mut reason),
                 Some(Err(error)) => reason = error.to_string(),
                 None => break,
             }

@@ -55,7 +55,7 @@ pub(crate) fn finish(
     let states = std::mem::take(&mut recorder.probes.states);
     let Recorder { probes, mut writer, write_error, caller, .. } = recorder;
     let good_report = report.as_ref().and_then(|report| report.as_ref().ok());
-    good_report.into_iter().for_each(|report| load_rows::push(report, &mut writer));
+    load_rows::push(good_report, &mut writer);
     push_values(&heard, ended_ns, &mut writer);
     let first_exec_ns = probes.tree.as_ref().and_then(|tree| tree.feed().first_exec_ns);
     let began_ns = first_exec_ns.unwrap_or(released_ns);

@@ -6,7 +6,7 @@
 //! accounts of the recorded tasks, which hold these, too, and not with the rows of `faults`.
 
 use pagelab_observe::cpu::CPU_CLOCK;
-use pagelab_observe::feed::EndedTasks;
+use pagelab_observe::feed::{EndedTasks, Feed};
 use pagelab_observe::tree::Tree;
 use pagelab_recording::ProbeState;
 use serde_json::{Map, Value};
@@ -70,13 +70,13 @@ pub(crate) fn doubts(
     let figures = Figures {
         waited: ended.map(|ended| (ended.minor_faults + ended.major_faults, ended.utime_ns + ended.stime_ns)),
         // Perf's events say it of the first process alone.
-        ended: feed.filter(|_| by_bpf && is_whole("tasks")).and_then(|feed| feed.ended()),
+        ended: feed.filter(|_| by_bpf && is_whole("tasks")).and_then(Feed::ended),
         run_ns: number("waits", "kernel_run_ns").filter(|_| is_whole("waits")),
         samples: number("cpu", "samples").zip(number("cpu", "frequency_hz")).filter(|_| by_timer && is_whole("cpu")),
         transfers: transfers
-            .zip(feed.filter(|_| is_whole("syscalls")).and_then(|feed| feed.transfers()))
+            .zip(feed.filter(|_| is_whole("syscalls")).and_then(Feed::transfers))
             .map(|(counted, recorded)| [counted, recorded]),
-        execs: feed.map_or(0, |feed| feed.execs()),
+        execs: feed.map_or(0, Feed::execs),
     };
     figures.doubts()
 }

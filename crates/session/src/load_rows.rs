@@ -29,7 +29,8 @@ pub(crate) fn push_interval(told: &WorkerInterval, writer: &mut RecordingWriter)
 }
 
 /// Writes one row per worker and direction that did something.
-pub(crate) fn push(report: &JobReport, writer: &mut RecordingWriter) {
+pub(crate) fn push(report: Option<&JobReport>, writer: &mut RecordingWriter) {
+    let Some(report) = report else { return };
     // Disk statistics cannot be split by job.
     let disks = serde_json::to_string(&report.disks).ok().filter(|_| !report.disks.is_empty());
     for worker in &report.workers {

@@ -225,6 +225,7 @@ struct Listeners {
     dir: PathBuf,
     caller: Option<Caller>,
     /// Only those on behalf of this user; `None`: all.
+    #[expect(clippy::option_option, reason = "the inner one is for recorders on nobody's behalf")]
     only: Option<Option<u32>>,
 }
 

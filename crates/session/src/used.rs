@@ -107,13 +107,12 @@ impl Used {
             written_bytes,
             syncs,
         };
-        match place.rdev {
-            Some(_) => one.device = whole_device(Path::new("/"), &one.number),
-            None => {
-                let mount = self.mounts.get(place)?.as_ref().filter(|mount| !is_pseudo(mount))?;
-                (one.fs, one.mountpoint) = (Some(mount.fs.clone()), Some(mount.mountpoint.clone()));
-                one.device = device_of(mount, &one.number);
-            }
+        if place.rdev.is_some() {
+            one.device = whole_device(Path::new("/"), &one.number);
+        } else {
+            let mount = self.mounts.get(place)?.as_ref().filter(|mount| !is_pseudo(mount))?;
+            (one.fs, one.mountpoint) = (Some(mount.fs.clone()), Some(mount.mountpoint.clone()));
+            one.device = device_of(mount, &one.number);
         }
         Some(one)
     }

@@ -12,6 +12,9 @@ use std::panic::Location;
 const FILE: &str = "PAGELAB_SKIPPED";
 
 /// Says that the calling test looks at nothing here, and why. The test returns after it.
+///
+/// # Panics
+/// The list cannot be written: the test would pass in silence.
 #[track_caller]
 pub fn skipped(reason: impl std::fmt::Display) {
     let line = format!("{}: {reason}\n", Location::caller());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pagelab_output::Folder;
+use pagelab_output::{Folder, Lock};
 use tempfile::TempDir;
 
 /// What a recording that is thrown away keeps.
@@ -32,7 +32,7 @@ pub(crate) struct Thrown {
     dir: PathBuf,
     _folder: TempDir,
     /// Tells others that the folder is in use.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Place {
@@ -50,8 +50,7 @@ impl Place {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
         let held = Folder::open_private(folder.path()).map_err(std::io::Error::other)?;
         // It appears under its name when it is locked.
-        let lock = held.lock_file("lock.new").map_err(std::io::Error::other)?;
-        lock.lock()?;
+        let lock = Lock::take(held.lock_file("lock.new").map_err(std::io::Error::other)?)?;
         held.rename("lock.new", LOCK).map_err(std::io::Error::other)?;
         Ok(Self::Thrown(Thrown { dir: folder.path().join("recording"), _folder: folder, _lock: lock }))
     }
@@ -89,7 +88,7 @@ fn remove_abandoned(parent: &Path) {
     for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())) {
         let is_mine = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == me);
         // Without the lock file it is being made right now, or of an older version: left alone.
-        let is_abandoned = || File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        let is_abandoned = || File::open(entry.path().join(LOCK)).is_ok_and(|lock| Lock::try_take(lock).is_ok());
         if is_mine && is_abandoned() {
             drop(std::fs::remove_dir_all(entry.path()));
         }

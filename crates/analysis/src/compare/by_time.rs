@@ -13,7 +13,7 @@ const SHORTER_RATIO: f64 = 0.001;
 const SHORTEST_S: f64 = 0.5;
 
 /// The duration in seconds that every run took and every command names, the longest if several fit; `None` if there is none.
-pub(super) fn duration_s<'a>(runs: impl Iterator<Item = &'a RunData> + Clone) -> Option<f64> {
+pub(super) fn duration_s<'a>(runs: &(impl Iterator<Item = &'a RunData> + Clone)) -> Option<f64> {
     let named = &runs.clone().next()?.manifest.named_durations_s;
     named.iter().rev().copied().find(|seconds| *seconds >= SHORTEST_S && runs.clone().all(|run| took(run, *seconds)))
 }

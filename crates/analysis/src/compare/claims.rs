@@ -255,7 +255,7 @@ fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_l
             _ => return,
         };
         let first = comparison.findings.remove(0);
-        refute(comparison, &first.cause, reason);
+        refute(comparison, &first.cause, &reason);
         rules::rank(&mut comparison.findings);
     }
 }
@@ -275,10 +275,10 @@ fn has_risen_for_sure(of: &str, budget: &BudgetComparison, is_of_loss: impl Fn(&
     own.significant == Some(true) || budget.components.iter().any(is_sure)
 }
 
-fn refute(comparison: &mut Comparison, cause: &str, reason: String) {
+fn refute(comparison: &mut Comparison, cause: &str, reason: &str) {
     for one in comparison.considered.iter_mut().filter(|one| one.cause == cause) {
         one.outcome = RuleOutcome::Refuted;
-        one.reasons = vec![reason.clone()];
+        one.reasons = vec![reason.to_owned()];
     }
 }
 
@@ -289,7 +289,7 @@ fn refute_small(comparison: &mut Comparison) {
     for finding in small {
         let share = finding.effect.as_ref().map_or(0.0, |effect| effect.share);
         let reason = format!("its components account for {:.1} % of the lost time at most", 100.0 * share);
-        refute(comparison, &finding.cause, reason);
+        refute(comparison, &finding.cause, &reason);
     }
 }
 

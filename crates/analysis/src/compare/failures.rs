@@ -59,7 +59,7 @@ impl FailedRuns {
 }
 
 /// What [`Exclusion::CutShort`] says of the timeout.
-const TIMED_OUT: &str = "timed_out";
+pub(super) const TIMED_OUT: &str = "timed_out";
 
 impl Failures {
     pub(super) fn of(base: &[&RunData], test: &[&RunData], alpha: f64) -> Self {

@@ -17,8 +17,8 @@ use super::facts::facts;
 use super::options::{CompareOptions, DesignChoice, PrimaryChoice};
 use super::stability::stability;
 use super::{
-    BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Failures, Family, MetricComparison,
-    NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
+    BudgetComparison, COMPARE_FORMAT, CompareInputs, Comparison, ComparisonMethod, Exclusions, Failures, Family,
+    MetricComparison, NothingShown, Primary, ProfileFrame, RunEntry, SideRuns, Verdict,
 };
 use super::{at_equal_speed, budget, by_time, claims, latency, levels, profile, speed};
 use crate::error::{AnalysisError, Result};
@@ -299,7 +299,7 @@ pub(super) fn choose_primary(
     }
     let in_all = |name: &&str| runs().count() > 0 && runs().all(|run| run.value(name).is_some());
     let default = DEFAULT_PRIMARIES.iter().copied().find(in_all);
-    let says_nothing = default == Some(ELAPSED) && by_time::duration_s(runs().copied()).is_some();
+    let says_nothing = default == Some(ELAPSED) && by_time::duration_s(&runs().copied()).is_some();
     Ok(default.filter(|_| !says_nothing).map(PrimaryChoice::of))
 }
 
@@ -421,7 +421,10 @@ fn why_no_cause(comparison: &Comparison) -> Option<String> {
 }
 
 fn why_no_primary(sides: &Sides) -> String {
-    let by_time = by_time::duration_s(sides.base.iter().chain(sides.test).copied()).map(by_time::note);
+    if sides.base.is_empty() && sides.test.is_empty() {
+        return "neither base nor test runs count".to_owned();
+    }
+    let by_time = by_time::duration_s(&sides.base.iter().chain(sides.test).copied()).map(by_time::note);
     by_time
         .unwrap_or_else(|| format!("not all runs have one of {}; name one with --metric", DEFAULT_PRIMARIES.join(", ")))
 }
@@ -429,9 +432,8 @@ fn why_no_primary(sides: &Sides) -> String {
 fn notes(sides: &Sides, base: &[&RunData], test: &[&RunData], design: String) -> Vec<String> {
     let mut notes = vec![design];
     for (name, all, counted) in [("base", base, sides.base), ("test", test, sides.test)] {
-        if all.len() > counted.len() {
-            notes.push(format!("{} of {} {name} runs are excluded", all.len() - counted.len(), all.len()));
-        }
+        let reasons = Exclusions::of(name, all.iter().map(|run| (run.dir.as_path(), run.excluded.as_ref())));
+        notes.extend(reasons.map(|reasons| reasons.to_string()));
         if counted.len() < 2 {
             notes.push(format!("{} {name} runs count; at least 2 are needed for any test", counted.len()));
         }

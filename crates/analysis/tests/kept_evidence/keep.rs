@@ -70,7 +70,7 @@ fn kept(cause: &str, recorded: String, evidence: &Evidence) -> Kept {
         confidence: Confidence::Correlated,
         recorded,
         components: components(),
-        metrics: Default::default(),
+        metrics: BTreeMap::default(),
         primary: contrast.primary.as_ref().map(Into::into),
         rise: contrast.rise.as_ref().map(Into::into),
         differing: contrast.differing.iter().map(KeptChange::from).collect(),
@@ -111,7 +111,9 @@ fn leave_out_what_changes_nothing(kept: &mut Kept) {
 /// Leaves out as many of these as can be: all at once, else either half.
 fn leave_out<T>(kept: &mut Kept, answer: &Diagnosis, names: &[T], drop_one: impl Fn(&mut Kept, &T) + Copy) {
     let mut less = kept.clone();
-    names.iter().for_each(|name| drop_one(&mut less, name));
+    for name in names {
+        drop_one(&mut less, name);
+    }
     if consider(&less.evidence()) == *answer {
         *kept = less;
     } else if names.len() > 1 {

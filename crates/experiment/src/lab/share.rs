@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pagelab_output::{Folder, Sync, read_plain};
+use pagelab_output::{Folder, Lock, Sync, read_plain};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -19,7 +19,7 @@ const LARGEST: u64 = 64 << 20;
 pub(super) struct Share {
     dir: PathBuf,
     /// Held while this process uses the folder.
-    _lock: File,
+    _lock: Lock,
 }
 
 fn broken(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {
@@ -37,15 +37,14 @@ impl Share {
         let name = set.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = set.with_file_name(format!(".{name}.lab"));
         Folder::create(&dir).map_err(refused)?;
-        let lock = File::open(&dir).map_err(broken(&dir))?;
-        if lock.try_lock().is_err() {
+        let Ok(lock) = Lock::try_take(File::open(&dir).map_err(broken(&dir))?) else {
             let reason = format!(
                 "{}: another pagelab is working on this set; needed: one at a time; wait for it, or use another \
                  directory with -o DIR",
                 set.display()
             );
             return Err(RunError::new(RunErrorKind::Host, reason));
-        }
+        };
         for entry in fs::read_dir(&dir).map_err(broken(&dir))?.flatten() {
             fs::remove_dir_all(entry.path()).map_err(broken(&dir))?;
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::DataType;
-use pagelab_output::{Folder, Sync};
+use pagelab_output::{Folder, Lock, Sync};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
@@ -165,13 +165,11 @@ impl FleetFolder {
     ///
     /// # Errors
     /// [`FleetError::Busy`] if there is one.
-    pub(crate) fn lock(&self) -> Result<File> {
-        let file = Folder::open(&self.path)?.lock_file(LOCK)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(FleetError::Busy { path: self.path.clone() }),
-            Err(TryLockError::Error(error)) => Err(FleetError::io("lock", self.path.join(LOCK))(error)),
-        }
+    pub(crate) fn lock(&self) -> Result<Lock> {
+        Lock::try_take(Folder::open(&self.path)?.lock_file(LOCK)?).map_err(|error| match error {
+            TryLockError::WouldBlock => FleetError::Busy { path: self.path.clone() },
+            TryLockError::Error(error) => FleetError::io("lock", self.path.join(LOCK))(error),
+        })
     }
 
     /// The folder of a day as it was when it was first looked at.

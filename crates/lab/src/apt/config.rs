@@ -1,11 +1,13 @@
 //! apt with a configuration of the lab's own.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+
+use pagelab_output::Lock;
 
 use super::sources;
 use crate::Event;
@@ -33,18 +35,20 @@ const NETWORK: [&str; 8] = [
 pub(crate) struct Apt {
     folder: PathBuf,
     /// Holds the lock.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Apt {
     /// Writes the configuration, and reads the lists if there are none, they are old, or `refresh` says so.
     pub(crate) fn open(cache: &Path, refresh: bool, say: &mut dyn FnMut(Event)) -> Result<Self> {
         make_open(cache)?;
-        let lock = lock_file(&cache.join("lock"))?;
-        if lock.try_lock().is_err() {
+        let file = || lock_file(&cache.join("lock"));
+        let lock = if let Ok(lock) = Lock::try_take(file()?) {
+            lock
+        } else {
             say(Event::WaitingForCache);
-            lock.lock().map_err(LabError::io(cache))?;
-        }
+            Lock::take(file()?).map_err(LabError::io(cache))?
+        };
         let apt = Apt { folder: cache.to_owned(), _lock: lock };
         for folder in ["apt/lists/partial", "apt/archives/partial", "apt/empty", "packages", "unpacked"] {
             // Not with `make_open`: apt gives its partial folders to its own user.

@@ -113,8 +113,8 @@ fn hinted(options: &pagelab_fiojob::JobOptions) -> Option<Advice> {
 fn check_direct(setup: &Setup<'_>) -> Result<(), LoadError> {
     let page = rustix::param::page_size() as u64;
     let course = setup.course;
-    let uneven = |bytes: &u32| !u64::from(*bytes).is_multiple_of(page);
-    if !setup.options.is_direct() || !(course.block_bytes.iter().any(uneven) || !course.start.is_multiple_of(page)) {
+    let is_even = |bytes: &u32| u64::from(*bytes).is_multiple_of(page);
+    if !setup.options.is_direct() || (course.block_bytes.iter().all(is_even) && course.start.is_multiple_of(page)) {
         return Ok(());
     }
     let [read, write] = course.block_bytes;

@@ -2,7 +2,7 @@
 
 use pagelab_fiojob::value::{Extent, Percent};
 use pagelab_fiojob::words::{MapOrder, Modifier, RandomGenerator};
-use pagelab_fiojob::{Caps, Direction, JobSpec};
+use pagelab_fiojob::{Caps, Direction, JobSpec, Lengths};
 
 use super::spans::Spans;
 use crate::error::LoadError;
@@ -81,7 +81,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     let ends_with_block = only.file_bytes <= only.start + only.region_bytes
         || blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
     let lengths = Direction::ALL.map(|direction| o.lengths(direction));
-    let fixed = lengths.iter().all(|lengths| lengths.fixed());
+    let fixed = lengths.iter().all(Lengths::fixed);
     // Random blocks of more than one length, also of directions that the job does not do, are taken in a map.
     let mapped = o.rw.0.is_random() && once(job) && lengths.iter().any(|other| *other != lengths[0]);
     let all_random = o.percentage_random.all().into_iter().flatten().all(|share| share.0 == 100);

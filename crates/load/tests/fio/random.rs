@@ -72,7 +72,9 @@ fn blocks_of_two_sizes_are_taken_in_one_map() {
                 counts.push(log.len());
             }
         }
-        counts.iter_mut().for_each(|counts| counts.sort_unstable());
+        for counts in &mut counts {
+            counts.sort_unstable();
+        }
         let [theirs, ours] = &counts;
         // Medians lie inside of the other program's range: by chance they do not once in 4,000 times.
         let inside = |one: &[usize], other: &[usize]| (other[0]..=other[11]).contains(&one[6]);

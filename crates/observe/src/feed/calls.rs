@@ -57,15 +57,12 @@ impl CallFeed {
         columns.ts.extend(calls.clone().map(|call| call.ts as i64));
         columns.task_id.extend(calls.clone().map(|call| call.task_id));
         columns.args.extend(calls.clone().map(|call| call.args));
-        let any_refused = match alike(calls) {
-            Some(first) => {
-                self.push_alike(first, calls, files, columns);
-                first.is_refused()
-            }
-            None => {
-                self.push_mixed(calls, files, columns);
-                calls.clone().any(Call::is_refused)
-            }
+        let any_refused = if let Some(first) = alike(calls) {
+            self.push_alike(first, calls, files, columns);
+            first.is_refused()
+        } else {
+            self.push_mixed(calls, files, columns);
+            calls.clone().any(Call::is_refused)
         };
         let (times_known, on_cpu) = (!self.bare, |call: &Call| call.dur_ns.saturating_sub(call.off_ns));
         push_times(&mut columns.blocked_ns, calls, (times_known && self.sched, any_refused), |call| call.asleep_ns);

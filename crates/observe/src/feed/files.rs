@@ -45,6 +45,7 @@ struct Numbers {
 
 impl Numbers {
     /// The file's number, its name, and whether it is new. None when no number is left.
+    #[expect(clippy::type_complexity, reason = "its three parts are what the first line says")]
     fn of(&mut self, identity: Identity) -> Option<(u32, Option<Arc<[u8]>>, bool)> {
         if let Some(((_, path), number)) = self.recent.get_key_value(&identity) {
             return Some((*number, path.clone(), false));

@@ -207,12 +207,16 @@ impl Tree {
                 let Some(task) = self.tasks.get_mut(&tid) else { return };
                 let at = ended.purpose as usize;
                 let calls = self.pairings[at].returned(&mut task.calls[at], (ts, task.task_id), &ended);
-                calls.into_iter().for_each(|call| self.called(ended.purpose, mm_id, call, batch));
+                for call in calls {
+                    self.called(ended.purpose, mm_id, call, batch);
+                }
             }
             What::GapBegins(purpose) => {
                 let pairing = &mut self.pairings[purpose as usize];
                 pairing.gap_begins();
-                self.tasks.values_mut().for_each(|task| pairing.give_up(&mut task.calls[purpose as usize]));
+                for task in self.tasks.values_mut() {
+                    pairing.give_up(&mut task.calls[purpose as usize]);
+                }
             }
             What::GapEnds(purpose) => self.pairings[purpose as usize].gap_ends(),
         }

@@ -118,13 +118,8 @@ impl UnwindContextStorage<usize> for Storage {
 }
 
 /// Memory for following one entry's instructions.
+#[derive(Default)]
 pub(super) struct Scratch(Box<UnwindContext<usize, Storage>>);
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self(Box::new(UnwindContext::new_in()))
-    }
-}
 
 /// The sections of a file that unwinding needs, and where they lie in memory.
 pub(super) struct Sections {
@@ -269,7 +264,7 @@ fn row_of<'a, S: UnwindSection<Bytes<'a>>>(
     };
     let mut saved = [Saved::Same; SLOTS];
     for (saved, number) in saved.iter_mut().zip(machine.followed()) {
-        *saved = saved_by(rules.register(Register(number)), machine);
+        *saved = saved_by(rules.register(Register(number)).as_ref(), machine);
     }
     // The frame address is the stack pointer of the caller, unless something else is said.
     if saved[SP] == Saved::Same {
@@ -293,19 +288,19 @@ fn rules_at<'ctx, 'a, S: UnwindSection<Bytes<'a>>>(
     entry.unwind_info_for_address(section, bases, context, addr).ok()
 }
 
-fn saved_by(rule: Option<RegisterRule<usize>>, machine: Machine) -> Saved {
+fn saved_by(rule: Option<&RegisterRule<usize>>, machine: Machine) -> Saved {
     let by = |offset: i64, saved: fn(i32) -> Saved| i32::try_from(offset).map_or(Saved::Unknown, saved);
     let of = |piece, saved: fn(Piece) -> Saved| Piece::of(piece).map_or(Saved::Unknown, saved);
     match rule {
         // What is undefined is mostly not used by then, and left as it was.
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Saved::Same,
-        Some(RegisterRule::Offset(offset)) => by(offset, Saved::At),
-        Some(RegisterRule::ValOffset(offset)) => by(offset, Saved::Is),
+        Some(RegisterRule::Offset(offset)) => by(*offset, Saved::At),
+        Some(RegisterRule::ValOffset(offset)) => by(*offset, Saved::Is),
         Some(RegisterRule::Register(register)) => {
-            machine.slot(register).map_or(Saved::Unknown, |slot| Saved::In(slot as u8))
+            machine.slot(*register).map_or(Saved::Unknown, |slot| Saved::In(slot as u8))
         }
-        Some(RegisterRule::Expression(piece)) => of(piece, Saved::AtExpression),
-        Some(RegisterRule::ValExpression(piece)) => of(piece, Saved::IsExpression),
+        Some(RegisterRule::Expression(piece)) => of(*piece, Saved::AtExpression),
+        Some(RegisterRule::ValExpression(piece)) => of(*piece, Saved::IsExpression),
         Some(_) => Saved::Unknown,
     }
 }

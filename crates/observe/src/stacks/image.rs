@@ -50,8 +50,8 @@ impl Image {
     /// The address of code at `offset`. Of the page in which a segment begins, the segment before may have the beginning, as lld packs them.
     pub(super) fn code_address(&self, offset: u64) -> Option<u64> {
         let within = |segment: &Segment| offset.checked_sub(segment.offset).filter(|inside| *inside < segment.bytes);
-        let code = self.segments.iter().filter(|segment| segment.code);
-        let found = code.filter_map(|segment| segment.addr.checked_add(within(segment)?)).next();
+        let mut code = self.segments.iter().filter(|segment| segment.code);
+        let found = code.find_map(|segment| segment.addr.checked_add(within(segment)?));
         found.or_else(|| self.address(offset))
     }
 

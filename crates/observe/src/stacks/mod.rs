@@ -307,7 +307,9 @@ impl Stacks {
 
     /// Forgets that address spaces are known: each is asked again when a stack of it comes.
     pub fn read_all_maps_anew(&mut self) {
-        self.spaces.values_mut().for_each(|space| space.whole = false);
+        for space in self.spaces.values_mut() {
+            space.whole = false;
+        }
     }
 
     /// The mappings of a space whose beginning was not seen, as far as its process can still be asked.
@@ -333,7 +335,9 @@ impl Stacks {
             }
             all.push(mapped);
         }
-        all.into_iter().for_each(|mapped| self.note_dump(mm_id, mapped));
+        for mapped in all {
+            self.note_dump(mm_id, mapped);
+        }
     }
 
     /// Gives a sample its stacks. New frames and stacks are handed out by [`Stacks::take_new`].

@@ -310,7 +310,7 @@ impl Answers<'_> {
                 // A signal may be one after which nobody waits for the answer.
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => {
-                    let mut bytes = [0; PIPE_BYTES];
+                    let mut bytes = vec![0; PIPE_BYTES];
                     let mut pipe = self.pipe;
                     let count = pipe.read(&mut bytes)?;
                     self.received.extend(&bytes[..count]);
@@ -352,8 +352,10 @@ mod tests {
         let begun = Instant::now();
         let named = name_files(&origins, &mut Budget::new(&|| false), |number, say| {
             say(&Answer { functions: vec![Vec::new(); number], lacks: Vec::new() });
-            while number == 0 {
-                std::thread::sleep(Duration::from_secs(1));
+            if number == 0 {
+                loop {
+                    std::thread::sleep(Duration::from_secs(1));
+                }
             }
         });
         assert_eq!(

@@ -217,7 +217,7 @@ impl Space {
     }
 
     fn moved_at(&self, addr: u64, modules: &mut Modules) -> Option<(Range<u64>, Mapped)> {
-        let (below, above) = self.neighbours(addr);
+        let [below, above] = self.neighbours(addr);
         let gap =
             below.as_ref().map_or(0, |(range, _)| range.end)..above.as_ref().map_or(u64::MAX, |(range, _)| range.start);
         [below, above].into_iter().flatten().find_map(|(range, map)| {
@@ -236,14 +236,14 @@ impl Space {
     }
 
     /// What is mapped next below, and next above, an address at which nothing is.
-    fn neighbours(&self, addr: u64) -> (Option<(Range<u64>, Mapped)>, Option<(Range<u64>, Mapped)>) {
-        let mut found = (None, None);
+    fn neighbours(&self, addr: u64) -> [Option<(Range<u64>, Mapped)>; 2] {
+        let mut found = [None, None];
         for (range, map) in self.maps.iter() {
             if range.start > addr {
-                found.1 = Some((range, *map));
+                found[1] = Some((range, *map));
                 break;
             }
-            found.0 = Some((range, *map));
+            found[0] = Some((range, *map));
         }
         found
     }

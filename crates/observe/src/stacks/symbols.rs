@@ -270,7 +270,9 @@ fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], found: &mut Found) -> Optio
         Err(error) => {
             tracing::warn!("the kernel's functions cannot be read of /proc/kallsyms: {error}");
             let reason = [format!("/proc/kallsyms cannot be read: {error}")];
-            keys.iter().for_each(|(key, id)| found.lack(*id, kernel.frame(key.offset), &reason));
+            for (key, id) in keys {
+                found.lack(*id, kernel.frame(key.offset), &reason);
+            }
             return None;
         }
     };
@@ -286,7 +288,9 @@ fn name_kernel(kernel: &Kernel, keys: &[(Key, u64)], found: &mut Found) -> Optio
                 tracing::warn!(
                     "symbols of the kernel cannot be had: {error:#}; try: sysctl kernel.kptr_restrict=1 as root"
                 );
-                keys.iter().for_each(|(key, id)| found.lack(*id, kernel.frame(key.offset), &hidden));
+                for (key, id) in keys {
+                    found.lack(*id, kernel.frame(key.offset), &hidden);
+                }
                 continue;
             }
         };

@@ -115,7 +115,7 @@ fn tasks_and_files(w: &mut RecordingWriter) {
         let path = Some(&b"/data/table.db"[..]);
         let (dev, ino) = (0x801, 77 + u64::from(file_id));
         let (fs, file_type) = (Some("ext4"), Some("regular"));
-        w.push_files(&FilesRow { ts: START + 2, file_id, dev, ino, fs, file_type, path, ..FilesRow::default() });
+        w.push_files(&FilesRow { ts: START + 2, file_id, dev, ino, fs, file_type, path });
     }
 }
 
@@ -239,7 +239,7 @@ fn faults_and_calls(w: &mut RecordingWriter, ts: i64, n: u64) {
 fn states(w: &mut RecordingWriter, ts: i64, n: u64) {
     let task_id = 1 + (n % 2) as u32;
     let (kstack_id, ustack_id, ustack_end) = (Some(33), Some(31), Some("entry"));
-    let (state, waker_task_id) = (Some(if n % 3 == 0 { "D" } else { "S" }), Some(1));
+    let (state, waker_task_id) = (Some(if n.is_multiple_of(3) { "D" } else { "S" }), Some(1));
     w.push_offcpu(&OffcpuRow {
         ts: ts + 5000,
         dur: Some(MS),
@@ -250,7 +250,7 @@ fn states(w: &mut RecordingWriter, ts: i64, n: u64) {
         waker_task_id,
         runqueue_ns: Some(300),
         ustack_end,
-        iowait: Some(n % 3 == 0),
+        iowait: Some(n.is_multiple_of(3)),
     });
     let event = "cpu-clock";
     w.push_samples(&SamplesRow {
@@ -319,7 +319,7 @@ fn figures(w: &mut RecordingWriter, ts: i64, n: u64) {
     ] {
         w.push_metrics(&MetricsRow { ts, name, instance, value: Some(value) });
     }
-    let (dev, op) = (0x800, if n % 2 == 0 { "read" } else { "write" });
+    let (dev, op) = (0x800, if n.is_multiple_of(2) { "read" } else { "write" });
     w.push_block_ios(&BlockIosRow {
         ts: ts + 7000,
         dur: Some(80_000),
@@ -354,7 +354,7 @@ fn memory(w: &mut RecordingWriter, ts: i64, n: u64) {
         mm_id: 1,
         start: ARENA + 64 * HUGE,
         end: ARENA + 68 * HUGE,
-        page_size_bytes: if n % 2 == 0 { PAGE } else { HUGE },
+        page_size_bytes: if n.is_multiple_of(2) { PAGE } else { HUGE },
         bytes: HUGE,
         asked: Some("madvise"),
         reason: Some("not_aligned"),
@@ -364,7 +364,7 @@ fn memory(w: &mut RecordingWriter, ts: i64, n: u64) {
     w.push_dax_faults(&DaxFaultsRow {
         ts: ts + 9500,
         task_id,
-        kind: if n % 2 == 0 { "pmd" } else { "pte" },
+        kind: if n.is_multiple_of(2) { "pmd" } else { "pte" },
         dev: 0x801,
         ino: 78,
         addr,

@@ -1,5 +1,6 @@
 //! Changes of recordings: of bytes, of values, of columns, of documents, with the checksums made right or left wrong.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use pagelab_recording::Manifest;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::ParquetMetaDataReader;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -172,7 +173,7 @@ fn right_bytes(part: &Path, rng: &mut ChaCha8Rng) -> String {
     let chunks: Vec<(usize, usize)> = metadata
         .row_groups()
         .iter()
-        .flat_map(|group| group.columns().iter().map(|chunk| chunk.byte_range()))
+        .flat_map(|group| group.columns().iter().map(ColumnChunkMetaData::byte_range))
         .map(|(at, len)| (at as usize, len as usize))
         .filter(|(at, len)| at.checked_add(*len).is_some_and(|end| end <= footer_at))
         .collect();
@@ -184,7 +185,7 @@ fn right_bytes(part: &Path, rng: &mut ChaCha8Rng) -> String {
         for _ in 0..rng.random_range(1..3) {
             let at = rng.random_range(footer_at..list_at);
             bytes[at] = rng.random_range(0..=255);
-            said.push_str(&format!("footer {at} "));
+            _ = write!(said, "footer {at} ");
         }
     } else {
         for _ in 0..rng.random_range(1..4) {
@@ -193,7 +194,7 @@ fn right_bytes(part: &Path, rng: &mut ChaCha8Rng) -> String {
             let within = if rng.random() { len.min(24) } else { len };
             let at = at + rng.random_range(0..within.max(1));
             bytes[at] = rng.random_range(0..=255);
-            said.push_str(&format!("byte {at} "));
+            _ = write!(said, "byte {at} ");
         }
     }
     for (number, (at, len)) in chunks.iter().enumerate().take(count) {
@@ -223,7 +224,7 @@ fn values(part: &Path, rng: &mut ChaCha8Rng) -> Option<String> {
                 let column = rng.random_range(0..rows.num_columns());
                 let name = rows.schema().field(column).name().clone();
                 let (array, value) = extreme(rows.column(column), rng)?;
-                said.push_str(&format!("{name} {value} "));
+                _ = write!(said, "{name} {value} ");
                 rows = with_column(&rows, column, array)?;
             }
         }
@@ -405,7 +406,7 @@ fn document(path: &Path, rng: &mut ChaCha8Rng) -> String {
             "\u{1b}]0;P\u{7}".into(),
         ];
         if let (Some(at), Some(to)) = (value.pointer_mut(way), to.choose(rng)) {
-            said.push_str(&format!("{way} = {to} "));
+            _ = write!(said, "{way} = {to} ");
             *at = to.clone();
         }
     }

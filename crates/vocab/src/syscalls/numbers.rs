@@ -54,9 +54,9 @@ mod tests {
             (470, "syscall_470"),
             (99_999, "syscall_99999"),
             (u32::MAX, "syscall_-1"),
-            (X32_BIT | 39, "getpid"),
-            (X32_BIT | 514, "ioctl"),
-            (X32_BIT | 548, "syscall_1073742372"),
+            (X32_BIT + 39, "getpid"),
+            (X32_BIT + 514, "ioctl"),
+            (X32_BIT + 548, "syscall_1073742372"),
         ] {
             assert_eq!(name_of(number), name);
             assert_eq!(is_number(name), name.starts_with(PREFIX), "{name}");

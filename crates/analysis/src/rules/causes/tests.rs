@@ -177,7 +177,9 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         put(&mut slow, sign.quantity, on_slow * scale);
     }
     slow.move_to_own_device();
-    [&mut fast, &mut slow].into_iter().for_each(|side| spend(side, rule.spent));
+    for side in [&mut fast, &mut slow] {
+        spend(side, rule.spent);
+    }
     if script.settings {
         for side in [&mut fast, &mut slow] {
             side.settings.insert("kernel.release".to_owned(), "6.18.0".to_owned());

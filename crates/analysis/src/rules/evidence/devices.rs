@@ -129,13 +129,13 @@ mod tests {
         let entries = [entry(Some("sda"), 2 << 20, 0, 0), entry(Some("sdb"), 0, 1 << 20, 0)];
         let mut rows = vec![
             ("target.io.read_bytes", None, 0.0),
-            ("target.io.write_bytes", None, 1048576.0),
+            ("target.io.write_bytes", None, 1_048_576.0),
             ("disk.busy_ns", Some("sda"), 9e9),
             ("disk.busy_ns", Some("sdb"), 1e9),
         ];
         assert_eq!(Devices::of(&entries, &metrics(&rows)).main.as_deref(), Some("sdb"));
         // Read from the disk, they are work of both, and the busier one is looked at.
-        rows[0].2 = (2 << 20) as f64;
+        rows[0].2 = f64::from(2 << 20);
         assert_eq!(Devices::of(&entries, &metrics(&rows)).main.as_deref(), Some("sda"));
     }
 

@@ -154,7 +154,9 @@ impl StackWatcher {
                 stacks.event(event);
             }
         }
-        mapped.for_each(|code| self.note_code(&code));
+        for code in mapped {
+            self.note_code(&code);
+        }
     }
 
     /// Code mapped since the last time, as far as it is known whose it is: all tasks are that began before the last step.
@@ -199,7 +201,9 @@ impl Watcher for StackWatcher {
             self.samples = Some(Samples::by_perf(event));
             let mut stacks = Stacks::new(self.options.unwinding, target.pid);
             if let Scope::Processes(processes) = target.scope {
-                processes.iter().for_each(|(pid, _)| stacks.open_files_of(*pid));
+                for (pid, _) in processes {
+                    stacks.open_files_of(*pid);
+                }
             }
             self.stacks = Some(stacks);
             return Ok(());
@@ -210,7 +214,9 @@ impl Watcher for StackWatcher {
         let mut stacks = Stacks::new(self.options.unwinding, target.pid);
         // Before the first sample: a process that runs already may end at once, and a program that was deleted is gone with it.
         if let Scope::Processes(processes) = target.scope {
-            processes.iter().for_each(|(pid, _)| stacks.open_files_of(*pid));
+            for (pid, _) in processes {
+                stacks.open_files_of(*pid);
+            }
         }
         match TaskRows::of(observer, self.wants_sleep) {
             Ok(of_tasks) => self.of_tasks = of_tasks,

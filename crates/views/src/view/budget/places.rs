@@ -63,7 +63,8 @@ pub fn places(whole: &Recording, selection: &Selection) -> Result<Vec<Place>> {
 }
 
 fn of_run(recording: &Recording, selection: &Selection, tasks: &Tasks, notes: &mut Vec<String>) -> Result<Sums> {
-    let mut by_stack: HashMap<(Option<u64>, Option<u64>, Option<ReturnedFrom>), Weight> = HashMap::new();
+    // By the stacks of kernel and program, and what the sample returned from.
+    let mut by_stack = HashMap::<(Option<u64>, Option<u64>, Option<ReturnedFrom>), Weight>::new();
     read::each::<SamplesRow<'_>>(recording, notes, |row| {
         if tasks.wants(selection, row.task_id, row.ts) {
             let returned_from = row.returned_from.and_then(ReturnedFrom::of_word);
@@ -79,17 +80,16 @@ fn of_run(recording: &Recording, selection: &Selection, tasks: &Tasks, notes: &m
         let named = kstack_id.map(|id| stacks.functions(id).unwrap_or_default());
         let functions = named.as_ref().map(|names| untold.without(names).collect::<Vec<&str>>());
         let left = || returned_from.map(|from| from.functions().to_vec());
-        let key = match functions.or_else(left) {
-            Some(functions) => Key {
+        let key = if let Some(functions) = functions.or_else(left) {
+            Key {
                 component: component_of_kernel(&functions),
                 function: functions.first().map(|name| plain_name(name).to_owned()),
                 module: None,
                 entry: Some(mechanisms::entry_of_stack(functions.iter().copied())),
-            },
-            None => {
-                let (function, module) = ustack_id.and_then(|id| stacks.innermost(id)).unwrap_or_default();
-                Key { component: USER, function, module, entry: None }
             }
+        } else {
+            let (function, module) = ustack_id.and_then(|id| stacks.innermost(id)).unwrap_or_default();
+            Key { component: USER, function, module, entry: None }
         };
         sums.entry(key).or_default().add(samples, weight);
     }
