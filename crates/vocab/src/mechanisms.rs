@@ -189,8 +189,14 @@ pub const MECHANISMS: &[Mechanism] = &[
         may(&["__sys_sendto"]), may(&["__sys_recvfrom"]), may(&["sock_sendmsg"]), may(&["sock_recvmsg"]), may(&["unix_stream_recvmsg"]), may(&["tcp_sendmsg"]), may(&["tcp_recvmsg"]), may(&["unix_stream_sendmsg"]), may(&["unix_stream_read_generic"]), may(&["net_rx_action"]), may(&["sock_poll"]),
     ]),
     mechanism("random", "making random numbers", &[may(&["get_random_bytes_user"]), may(&["chacha_permute"]), may(&["chacha_block_generic"]), may(&["crng_make_state"])]),
+    // What others check.
+    mechanism(CHECK, "checks by security modules, audit and groups' BPF programs, told by how the names of their functions begin too; asking about opens", &[
+        may(&["security_file_open"]), may(&["security_file_permission"]), may(&["security_inode_permission"]), may(&["__audit_syscall_entry"]), may(&["__audit_syscall_exit"]),
+        // inode->i_fsnotify_marks are looked at for every event, these for permissions alone.
+        may(&["fsnotify_open_perm_and_set_mode"]), may(&["fanotify_get_response"]),
+    ]),
     // The way in and out.
-    mechanism("call.filter", "seccomp", &[may(&["__seccomp_filter"])]),
+    mechanism(FILTER, "seccomp", &[may(&["__seccomp_filter"]), may(&["seccomp_run_filters"])]),
     mechanism(CALL_ENTRY, "entering and leaving calls, restartable sequences", &[
         gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), gate(&["syscall_exit_work"]), gate(&["syscall_trace_enter"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
     ]),
@@ -216,6 +222,33 @@ pub fn plain_name(function: &str) -> &str {
 
 /// How the names of BPF programs begin, and of the functions that run them. They are of the mechanism [`RECORDER`].
 const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
+
+/// How the names of programs begin that were handed to the kernel, whoever did that.
+const BPF_PROGRAM: &str = "bpf_prog_";
+/// What lies between such a program and the function that runs it.
+const BPF_TRAMPOLINE: &str = "bpf_trampoline_";
+
+/// How the names of functions begin that check for others what a program may do: `security/`, `kernel/audit*.c` and
+/// `kernel/bpf/cgroup.c`. They are of the mechanism [`CHECK`], with all that they call and that has no anchor of its own.
+const OF_CHECKS: [&str; 12] = [
+    "security_",
+    "selinux_",
+    "avc_",
+    "apparmor_",
+    "tomoyo_",
+    "smack_",
+    "bpf_lsm_",
+    "audit_",
+    "__audit_",
+    "ima_",
+    "evm_",
+    "__cgroup_bpf_",
+];
+
+/// Functions that run BPF programs to check what a program may do, by how their names begin: those programs are no recorder's. A tracing
+/// program may be at the beginning of any other function.
+const RUN_CHECKS: [(&str, &str); 4] =
+    [("__seccomp_filter", FILTER), ("seccomp_run_filters", FILTER), ("bpf_lsm_", CHECK), ("__cgroup_bpf_", CHECK)];
 
 /// How the names of the functions of system calls begin. Such a function's own time, not that of what it calls, is
 /// [`CALL_ENTRY`].
@@ -253,6 +286,12 @@ fn behind_call(name: &str) -> Option<&str> {
     known.or_else(|| name.strip_prefix("ksys_"))
 }
 
+/// The mechanism of checks by others.
+const CHECK: &str = "access.check";
+
+/// The mechanism of filters that a process has set itself, or was started with.
+const FILTER: &str = "call.filter";
+
 /// The mechanism of entering and leaving calls.
 const CALL_ENTRY: &str = "call.entry";
 
@@ -262,7 +301,34 @@ pub const RECORDER: &str = "recorder";
 /// What the kernel was doing, by the names of a stack's kernel functions from the innermost outwards; none where no anchor is
 /// among them ([`OTHER`]).
 pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
-    innermost_first.into_iter().enumerate().find_map(|(depth, function)| anchored(function, depth == 0))
+    let mut functions = innermost_first.into_iter().enumerate();
+    let (depth, function) = functions.find(|(depth, function)| anchored(function, *depth == 0).is_some())?;
+    if function.starts_with(BPF_PROGRAM) {
+        return named(run_by(functions.map(|(_, caller)| caller)).unwrap_or(RECORDER));
+    }
+    anchored(function, depth == 0)
+}
+
+/// The mechanism whose functions run a BPF program to check something, by the program's callers; none where it records.
+fn run_by<'a>(callers: impl Iterator<Item = &'a str>) -> Option<&'static str> {
+    let is_between = |name: &&str| name.starts_with(BPF_PROGRAM) || name.starts_with(BPF_TRAMPOLINE);
+    let caller = callers.map(plain_name).find(|name| !is_between(name))?;
+    RUN_CHECKS.iter().find(|(begin, _)| caller.starts_with(begin)).map(|(_, mechanism)| *mechanism)
+}
+
+/// The function that tells a reader where a stack of the kernel is: its innermost one. Programs of seccomp have no names, and the
+/// kernel's list has that of any other BPF program for their addresses: theirs is the function that runs them.
+pub fn telling_function<'a>(innermost_first: &[&'a str]) -> Option<&'a str> {
+    let innermost = *innermost_first.first()?;
+    let is_filter = || run_by(innermost_first.iter().skip(1).copied()) == Some(FILTER);
+    if innermost.starts_with(BPF_PROGRAM) && is_filter() {
+        return innermost_first.iter().copied().find(|name| !name.starts_with(BPF_PROGRAM));
+    }
+    Some(innermost)
+}
+
+fn named(wanted: &str) -> Option<&'static Mechanism> {
+    MECHANISMS.iter().find(|mechanism| mechanism.name == wanted)
 }
 
 /// How the kernel was entered, by the names of a stack's kernel functions from the innermost outwards: the name of the system
@@ -291,14 +357,15 @@ pub fn entry_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a s
 /// The mechanism that a function tells, if it is the innermost of its stack or if functions below it have told none.
 fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
     let name = plain_name(function);
-    if OF_BPF.iter().any(|begin| name.starts_with(begin)) {
-        return MECHANISMS.iter().find(|mechanism| mechanism.name == RECORDER);
+    let begins = |all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
+    if begins(&OF_BPF) {
+        return named(RECORDER);
     }
     let tells = |anchor: &Anchor| anchor.names.contains(&name) && (is_innermost || !anchor.own_time);
-    let named = |wanted: &str| MECHANISMS.iter().find(|mechanism| mechanism.name == wanted);
     let found = MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells));
-    let is_call = is_innermost && OF_CALLS.iter().any(|begin| name.starts_with(begin));
-    found.or_else(|| named(CALL_ENTRY).filter(|_| is_call))
+    let is_call = is_innermost && begins(&OF_CALLS);
+    let by_beginning = || if begins(&OF_CHECKS) { named(CHECK) } else { named(CALL_ENTRY).filter(|_| is_call) };
+    found.or_else(by_beginning)
 }
 
 #[cfg(test)]
@@ -341,6 +408,41 @@ mod tests {
         );
         assert_eq!(of(&[&["__x64_sys_ppoll"], &call[..]].concat()), Some(CALL_ENTRY), "its own time");
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn checks_are_told_from_recorders() {
+        let of = |stack: &[&'static str]| of_stack(stack.iter().copied()).map(|mechanism| mechanism.name);
+        let call = ["syscall_trace_enter", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+        let filter = [&["bpf_prog_35be2be3bc941e28_any", "__seccomp_filter"], &call[..]].concat();
+        assert_eq!(of(&filter), Some(FILTER));
+        assert_eq!(telling_function(&filter), Some("__seccomp_filter"));
+        let open = ["do_dentry_open", "vfs_open", "path_openat", "do_filp_open"];
+        let module =
+            [&["bpf_prog_1_guard", "bpf_trampoline_7", "bpf_lsm_file_open", "security_file_open"], &open[..]].concat();
+        assert_eq!(of(&module), Some(CHECK));
+        assert_eq!(telling_function(&module), Some("bpf_prog_1_guard"), "it has a name");
+        assert_eq!(
+            of(&["bpf_prog_1_dev", "__cgroup_bpf_check_dev_permission", "devcgroup_check_permission"]),
+            Some(CHECK)
+        );
+        let traced = [&["bpf_prog_2_opens", "bpf_trampoline_8", "security_file_open"], &open[..]].concat();
+        assert_eq!(of(&traced), Some(RECORDER), "a tracing program at the beginning of a hook");
+        assert_eq!(
+            of(&["bpf_prog_3_calls", "bpf_trace_run2", "syscall_trace_enter", "__seccomp_filter"]),
+            Some(RECORDER)
+        );
+        assert_eq!(of(&["bpf_prog_3_calls"]), Some(RECORDER));
+        for inner in [
+            &["strcmp", "aa_path_perm", "apparmor_file_open"][..],
+            &["avc_lookup"],
+            &["memcpy", "audit_filter_rules", "audit_filter_syscall"],
+            &["kmem_cache_alloc", "fanotify_handle_event", "fsnotify", "fsnotify_open_perm_and_set_mode"],
+        ] {
+            assert_eq!(of(&[inner, &open[..]].concat()), Some(CHECK), "{inner:?}");
+        }
+        let told = ["kmem_cache_alloc", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"];
+        assert_eq!(of(&[&told[..], &open].concat()), Some("file.open"), "an event that nobody is asked about");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use file::{Kept, MOST_BYTES};
 
 /// Causes without kept evidence, and why.
 const NOT_KEPT: &[(&str, &str)] = &[
+    ("access.checked", "a rule since the eighth set"),
     ("block.queue_settings", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("cache.refaults", "not named first in its case of the eighth set, or not counted there"),
     ("call.dearer", "not named first in its case of the eighth set, or not counted there"),

@@ -1,5 +1,6 @@
 //! One file for each cause.
 
+mod access_checked;
 mod block_queue_settings;
 mod cache_cold;
 mod cache_refaults;
@@ -118,5 +119,6 @@ static DECLARED: &[&ComponentRule] = &[
     &cpu_crowded::RULE,
     &cpu_frequency::RULE,
     &program_changed::RULE,
+    &access_checked::RULE,
     &call_dearer::RULE,
 ];

@@ -123,6 +123,17 @@ fn values(worse: Worse) -> (&'static str, &'static str) {
     }
 }
 
+/// Of what a sign divides by there is as much on both sides.
+fn put_beside(rule: &ComponentRule, fast: &mut Side, slow: &mut Side) {
+    for sign in rule.signs {
+        let Quantity::TimeRatio(_, under) = sign.quantity else { continue };
+        if !fast.components.keys().any(|name| is_of(name, under)) {
+            put(fast, Quantity::Time(under), OWN_NS);
+            put(slow, Quantity::Time(under), OWN_NS);
+        }
+    }
+}
+
 /// What the fast side of a scene has of what a sign counts.
 const OF_ALL: f64 = 1000.0;
 
@@ -176,6 +187,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         put(&mut fast, sign.quantity, on_fast * scale);
         put(&mut slow, sign.quantity, on_slow * scale);
     }
+    put_beside(rule, &mut fast, &mut slow);
     slow.move_to_own_device();
     [&mut fast, &mut slow].into_iter().for_each(|side| spend(side, rule.spent));
     if script.settings {

@@ -82,7 +82,7 @@ fn of_run(recording: &Recording, selection: &Selection, tasks: &Tasks, notes: &m
         let key = match functions.or_else(left) {
             Some(functions) => Key {
                 component: component_of_kernel(&functions),
-                function: functions.first().map(|name| plain_name(name).to_owned()),
+                function: mechanisms::telling_function(&functions).map(|name| plain_name(name).to_owned()),
                 module: None,
                 entry: Some(mechanisms::entry_of_stack(functions.iter().copied())),
             },

@@ -2,7 +2,7 @@
 //!
 //! Sources: Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst, sched(7), Documentation/admin-guide/pm/
 //! cpufreq.rst and intel_pstate.rst, Documentation/userspace-api/seccomp_filter.rst, Documentation/admin-guide/hw-vuln,
-//! Documentation/accounting/delay-accounting.rst.
+//! Documentation/accounting/delay-accounting.rst, fanotify(7), Documentation/admin-guide/LSM, auditctl(8).
 
 use super::{Claims, Truth, Without, above, below, either, harmless, worse};
 
@@ -182,6 +182,46 @@ pub(super) const ROWS: &[Truth] = &[
         ],
         without_lever: Without::Nothing,
         claims: Claims::Rise,
+        dearest_ns: None,
+        better: &[],
+    },
+    Truth {
+        cause: "access.checked",
+        time: &["off.access", "run.access.check"],
+        elsewhere: &["off.other", "off.outside", "run.file.open", "run.call.filter", "run.recorder", "run.user"],
+        moves: &[("time:run.file.open", 1e8, 1e8)],
+        also: &[
+            ("the open itself takes a tenth longer", &[("time:run.file.open", 1e8, 1.1e8)]),
+            (
+                "audit looks at calls of other kinds",
+                &[
+                    ("own:run.access.check", 0.0, 0.0),
+                    ("time:run.file.open", 0.0, 0.0),
+                    ("time:run.call.entry", 1e8, 1e8),
+                ],
+            ),
+            ("programs are checked", &[("time:run.file.open", 0.0, 0.0), ("time:run.task.exec", 1e8, 1e8)]),
+            ("connections are checked", &[("time:run.file.open", 0.0, 0.0), ("time:run.network", 1e8, 1e8)]),
+        ],
+        not: &[
+            ("the program opens 5.5 times as many files", &[("time:run.file.open", 1e6, 5.5e6)]),
+            ("5.14 times as many, and 7 % more is chance", &[("time:run.file.open", 1e6, 5.14e6)]),
+            ("it starts more programs", &[("time:run.file.open", 0.0, 0.0), ("time:run.task.exec", 1e6, 5.5e6)]),
+            ("it sends more", &[("time:run.file.open", 0.0, 0.0), ("time:run.network", 1e6, 5.5e6)]),
+            (
+                "it makes more calls of other kinds",
+                &[("time:run.file.open", 0.0, 0.0), ("time:run.call.entry", 1e6, 5.5e6)],
+            ),
+        ],
+        edges: &[above("time:off.access", 1.1).alone(), above("time:run.access.check", 1.1).alone()],
+        levers: &[
+            either("cmdline.lsm", "landlock,bpf", "landlock,apparmor,bpf"),
+            either("cmdline.apparmor", "0", "1"),
+            either("cmdline.selinux", "0", "1"),
+            either("cmdline.audit", "0", "1"),
+        ],
+        without_lever: Without::Cause,
+        claims: Claims::Dearer("time:run.file.open"),
         dearest_ns: None,
         better: &[],
     },

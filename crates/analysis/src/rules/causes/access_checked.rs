@@ -1,0 +1,44 @@
+//! `access.checked`: Others check what the program asks the kernel for.
+
+use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
+use crate::rules::finding::Reach;
+use crate::rules::lever::{Lever, Worse};
+use crate::rules::quantity::{Quantity, rises};
+
+/// Who makes more calls is checked more often, at the same price.
+const IN_CALLS: &[&str] = &["run.file.", "run.task.exec", "run.network", "run.call.entry"];
+
+/// The rule.
+pub(super) static RULE: ComponentRule = ComponentRule {
+    cause: "access.checked",
+    doing: "in checks of its accesses by others",
+    signs: &[rises(
+        "time in checks by others, in parts of that in calls of files, programs and the network,",
+        "%",
+        Quantity::TimeRatio(&["off.access", "run.access.check"], IN_CALLS),
+        1.1,
+    )],
+    part: Part::DearerBy(Quantity::Time(IN_CALLS)),
+    spent: Spent::Anyhow,
+    levers: &[
+        Lever { pattern: "cmdline.lsm", worse: Worse::Any },
+        Lever { pattern: "cmdline.apparmor", worse: Worse::Any },
+        Lever { pattern: "cmdline.selinux", worse: Worse::Any },
+        Lever { pattern: "cmdline.audit", worse: Worse::Any },
+    ],
+    needs_lever: NeedsLever::Never,
+    refuters: &[],
+    yields_to: &[],
+    remedies: &[
+        Remedy {
+            reach: Reach::File,
+            text: "find who is asked about opens, and leave the program's files out there",
+            command: "sudo grep -l fanotify /proc/[0-9]*/fdinfo/* 2>/dev/null   # clamonacc: ExcludePath in clamd.conf",
+        },
+        Remedy {
+            reach: Reach::Process,
+            text: "see which rules and modules check the program",
+            command: "sudo auditctl -l; cat /sys/kernel/security/lsm /proc/PID/attr/current",
+        },
+    ],
+};
