@@ -56,6 +56,17 @@ pub(super) static RULE: ComponentRule = ComponentRule {
             ),
             means: "its own tasks have the CPUs",
         },
+        // Who is asked runs in place of the task that waits for the answer, and often still when that is woken.
+        Refuter {
+            sign: rises_to(
+                "time until accesses are allowed, in parts of the time waiting for a CPU,",
+                "%",
+                Quantity::TimeRatio(&["off.access"], &["ready.own", "ready.foreign", "run.stolen"]),
+                1.2,
+                0.25,
+            ),
+            means: "those have the CPUs who are asked about accesses",
+        },
         Refuter { sign: AS_LONG_EACH_TIME, means: "tasks are woken more often, and wait no longer each time" },
         Refuter {
             sign: rises_to("bytes read from and written to devices", "bytes", DEVICE_BYTES, 1.5, MUCH_BYTES)

@@ -60,6 +60,12 @@ pub(super) const ROWS: &[Truth] = &[
             ),
             ("its own tasks have less than half of the CPUs that it waits for", &[("time:ready.own", 1e7, 5.17e8)]),
             ("its own tasks have more than half, 1.16 times as much as before", &[("time:ready.own", 1.5e8, 1.2737e9)]),
+            ("somebody is asked about some opens, and others have the CPUs", &[("time:off.access", 1e6, 1.2e8)]),
+            ("somebody is asked as before, and others have the CPUs", &[("time:off.access", 5e7, 3.19e8)]),
+            (
+                "somebody is asked about some opens, and its own tasks have the CPUs, too",
+                &[("time:off.access", 1e6, 2.5e8), ("time:ready.own", 1e7, 5e8)],
+            ),
             ("the program reads as much", &[("own:run.stolen", 0.0, 0.0), ("disk.read_bytes", 1e9, 1.455e9)]),
             (
                 "the program reads 15 MiB more",
@@ -76,6 +82,8 @@ pub(super) const ROWS: &[Truth] = &[
         ],
         not: &[
             ("the program takes more time on CPUs, and waits in proportion", &[("time:run.user", 6e8, 6e9)]),
+            ("who is asked about opens has the CPUs", &[("time:off.access", 1e6, 1.6e8)]),
+            ("somebody is asked 1.24 times as much", &[("time:off.access", 5e7, 3.41e8)]),
             ("tasks sleep more often, and wait as long each time", &[("run.voluntary_switches", 1000.0, 5500.0)]),
             (
                 "they sleep more often, and other guests have the CPU as long each time",
