@@ -196,7 +196,7 @@ pub const MECHANISMS: &[Mechanism] = &[
         may(&["fsnotify_open_perm_and_set_mode"]), may(&["fanotify_get_response"]),
     ]),
     // The way in and out.
-    mechanism(FILTER, "seccomp", &[may(&["__seccomp_filter"]), may(&["seccomp_run_filters"])]),
+    mechanism(FILTER, "seccomp", &[may(&["__seccomp_filter"]), may(&["seccomp_run_filters"]), may(&["__secure_computing"])]),
     mechanism(CALL_ENTRY, "entering and leaving calls, restartable sequences", &[
         gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), gate(&["syscall_exit_work"]), gate(&["syscall_trace_enter"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
     ]),
@@ -227,6 +227,11 @@ const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
 const BPF_PROGRAM: &str = "bpf_prog_";
 /// What lies between such a program and the function that runs it.
 const BPF_TRAMPOLINE: &str = "bpf_trampoline_";
+
+/// What hands an event to a program that uses fanotify (`fs/notify/fanotify/fanotify.c`).
+const FANOTIFY_EVENT: &str = "fanotify_handle_event";
+/// Functions that do so to ask whether they may go on. Events that only tell of an open or a read come from their callers.
+const ASK_BEFORE: [&str; 2] = ["do_dentry_open", "rw_verify_area"];
 
 /// How the names of functions begin that check for others what a program may do: `security/`, `kernel/audit*.c` and
 /// `kernel/bpf/cgroup.c`. They are of the mechanism [`CHECK`], with all that they call and that has no anchor of its own.
@@ -302,11 +307,22 @@ pub const RECORDER: &str = "recorder";
 /// among them ([`OTHER`]).
 pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
     let mut functions = innermost_first.into_iter().enumerate();
-    let (depth, function) = functions.find(|(depth, function)| anchored(function, *depth == 0).is_some())?;
-    if function.starts_with(BPF_PROGRAM) {
-        return named(run_by(functions.map(|(_, caller)| caller)).unwrap_or(RECORDER));
+    let mut is_event = false;
+    while let Some((depth, function)) = functions.next() {
+        let name = plain_name(function);
+        is_event |= name == FANOTIFY_EVENT;
+        if is_event && ASK_BEFORE.contains(&name) {
+            return named(CHECK);
+        }
+        let Some(found) = anchored(function, depth == 0) else { continue };
+        let is_program = name.starts_with(BPF_PROGRAM);
+        return if is_program {
+            named(run_by(functions.map(|(_, caller)| caller)).unwrap_or(RECORDER))
+        } else {
+            Some(found)
+        };
     }
-    anchored(function, depth == 0)
+    None
 }
 
 /// The mechanism whose functions run a BPF program to check something, by the program's callers; none where it records.
@@ -437,12 +453,13 @@ mod tests {
             &["strcmp", "aa_path_perm", "apparmor_file_open"][..],
             &["avc_lookup"],
             &["memcpy", "audit_filter_rules", "audit_filter_syscall"],
-            &["kmem_cache_alloc", "fanotify_handle_event", "fsnotify", "fsnotify_open_perm_and_set_mode"],
+            &["_raw_spin_unlock", "fsnotify_insert_event", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"],
         ] {
             assert_eq!(of(&[inner, &open[..]].concat()), Some(CHECK), "{inner:?}");
         }
-        let told = ["kmem_cache_alloc", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"];
-        assert_eq!(of(&[&told[..], &open].concat()), Some("file.open"), "an event that nobody is asked about");
+        let told = ["fsnotify_insert_event", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"];
+        assert_eq!(of(&[&told[..], &open[1..]].concat()), Some("file.name"), "an event that nobody is asked about");
+        assert_eq!(of(&["fsnotify", "__fsnotify_parent", "do_dentry_open"]), Some("file.open"), "nobody watches");
     }
 
     #[test]
