@@ -50,6 +50,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("mount.changed", "not named first in its case of the eighth set, or not counted there"),
     ("numa.balancing", "no case of the eighth set"),
     ("numa.remote", "no case of the eighth set"),
+    ("overlay.copy_up", "a rule since the eighth set"),
     ("program.changed", "not named first in its case of the eighth set, or not counted there"),
     ("program.starts", "not named first in its case of the eighth set, or not counted there"),
     ("readahead.lost", "three runs a side take more than 16 KiB: their classes of mappings do"),

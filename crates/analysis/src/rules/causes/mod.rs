@@ -29,6 +29,7 @@ mod mmap_lock_contended;
 mod mount_changed;
 mod numa_balancing;
 mod numa_remote;
+mod overlay_copy_up;
 mod program_changed;
 mod program_starts;
 mod readahead_lost;
@@ -105,6 +106,7 @@ static DECLARED: &[&ComponentRule] = &[
     &io_direct::RULE,
     &write_partial::RULE,
     &journal_full::RULE,
+    &overlay_copy_up::RULE,
     &sync_more::RULE,
     &sync_dearer::RULE,
     &writeback_throttled::RULE,
