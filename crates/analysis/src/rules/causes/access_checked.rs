@@ -29,16 +29,9 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     needs_lever: NeedsLever::Never,
     refuters: &[],
     yields_to: &[],
-    remedies: &[
-        Remedy {
-            reach: Reach::File,
-            text: "find who is asked about opens, and leave the program's files out there",
-            command: "sudo grep -l fanotify /proc/[0-9]*/fdinfo/* 2>/dev/null   # clamonacc: ExcludePath in clamd.conf",
-        },
-        Remedy {
-            reach: Reach::Process,
-            text: "see which rules and modules check the program",
-            command: "sudo auditctl -l; cat /sys/kernel/security/lsm /proc/PID/attr/current",
-        },
-    ],
+    remedies: &[Remedy {
+        reach: Reach::Process,
+        text: "find who checks, and leave the program's files or calls out there: scanners, audit rules, security modules",
+        command: "sudo grep -l fanotify /proc/[0-9]*/fdinfo/* 2>/dev/null; sudo auditctl -l; cat /proc/PID/attr/current /sys/kernel/security/lsm",
+    }],
 };
