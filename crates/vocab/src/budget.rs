@@ -192,9 +192,6 @@ pub const OFF_ANCHORS: &[OffAnchor] = &[
     waits("off.block_queue", "waiting for room in the queue of a block device", &[
         at(&["blk_mq_get_tag"]), at(&["rq_qos_wait"]), may(&["__blk_mq_alloc_requests"]), may(&["blk_throtl_bio", "__blk_throtl_bio"]),
     ]),
-    waits("off.access", "waiting until somebody who is asked allows an access or a call, or until audit has room", &[
-        may(&["fanotify_get_response"]), may(&["fanotify_handle_event"]), may(&["seccomp_do_user_notification"]), may(&["__seccomp_filter"]), may(&["audit_log_start"]),
-    ]),
     waits("off.tlb", "waiting until other CPUs have dropped a mapping, or have passed a grace period", &[may(&["synchronize_rcu"]), may(&["synchronize_rcu_expedited"]), may(&["wait_rcu_exp_gp"])]),
     waits(KERNEL_LOCK, "waiting for a lock of the kernel", &[
         at(&["rwsem_down_read_slowpath"]), at(&["rwsem_down_write_slowpath"]), may(&["__mutex_lock"]), may(&["__mutex_lock_slowpath"]), may(&["__lock_sock"]), may(&["percpu_rwsem_wait"]), may(&["__down_common"]), may(&["__rt_mutex_slowlock"]), may(&["rwsem_down_failed_common"]), may(&["vma_start_write"]), may(&["__vma_start_write"]),

@@ -189,12 +189,6 @@ pub const MECHANISMS: &[Mechanism] = &[
         may(&["__sys_sendto"]), may(&["__sys_recvfrom"]), may(&["sock_sendmsg"]), may(&["sock_recvmsg"]), may(&["unix_stream_recvmsg"]), may(&["tcp_sendmsg"]), may(&["tcp_recvmsg"]), may(&["unix_stream_sendmsg"]), may(&["unix_stream_read_generic"]), may(&["net_rx_action"]), may(&["sock_poll"]),
     ]),
     mechanism("random", "making random numbers", &[may(&["get_random_bytes_user"]), may(&["chacha_permute"]), may(&["chacha_block_generic"]), may(&["crng_make_state"])]),
-    // What others check.
-    mechanism(CHECK, "checks by security modules, audit and groups' BPF programs, told by how the names of their functions begin too; asking about opens", &[
-        may(&["security_file_open"]), may(&["security_file_permission"]), may(&["security_inode_permission"]), may(&["__audit_syscall_entry"]), may(&["__audit_syscall_exit"]),
-        // inode->i_fsnotify_marks are looked at for every event, these for permissions alone.
-        may(&["fsnotify_open_perm_and_set_mode"]), may(&["fanotify_get_response"]),
-    ]),
     // The way in and out.
     mechanism(FILTER, "seccomp", &[may(&["__seccomp_filter"]), may(&["seccomp_run_filters"]), may(&["__secure_computing"])]),
     mechanism(CALL_ENTRY, "entering and leaving calls, restartable sequences", &[
@@ -228,32 +222,9 @@ const BPF_PROGRAM: &str = "bpf_prog_";
 /// What lies between such a program and the function that runs it.
 const BPF_TRAMPOLINE: &str = "bpf_trampoline_";
 
-/// What hands an event to a program that uses fanotify (`fs/notify/fanotify/fanotify.c`).
-const FANOTIFY_EVENT: &str = "fanotify_handle_event";
-/// Functions that do so to ask whether they may go on. Events that only tell of an open or a read come from their callers.
-const ASK_BEFORE: [&str; 2] = ["do_dentry_open", "rw_verify_area"];
-
-/// How the names of functions begin that check for others what a program may do: `security/`, `kernel/audit*.c` and
-/// `kernel/bpf/cgroup.c`. They are of the mechanism [`CHECK`], with all that they call and that has no anchor of its own.
-const OF_CHECKS: [&str; 12] = [
-    "security_",
-    "selinux_",
-    "avc_",
-    "apparmor_",
-    "tomoyo_",
-    "smack_",
-    "bpf_lsm_",
-    "audit_",
-    "__audit_",
-    "ima_",
-    "evm_",
-    "__cgroup_bpf_",
-];
-
-/// Functions that run BPF programs to check what a program may do, by how their names begin: those programs are no recorder's. A tracing
+/// How the names of functions begin that run BPF programs to check what a program may do: those programs are no recorder's. A tracing
 /// program may be at the beginning of any other function.
-const RUN_CHECKS: [(&str, &str); 4] =
-    [("__seccomp_filter", FILTER), ("seccomp_run_filters", FILTER), ("bpf_lsm_", CHECK), ("__cgroup_bpf_", CHECK)];
+const RUN_CHECKS: [&str; 4] = ["__seccomp_filter", "seccomp_run_filters", "bpf_lsm_", "__cgroup_bpf_"];
 
 /// How the names of the functions of system calls begin. Such a function's own time, not that of what it calls, is
 /// [`CALL_ENTRY`].
@@ -291,9 +262,6 @@ fn behind_call(name: &str) -> Option<&str> {
     known.or_else(|| name.strip_prefix("ksys_"))
 }
 
-/// The mechanism of checks by others.
-const CHECK: &str = "access.check";
-
 /// The mechanism of filters that a process has set itself, or was started with.
 const FILTER: &str = "call.filter";
 
@@ -306,41 +274,37 @@ pub const RECORDER: &str = "recorder";
 /// What the kernel was doing, by the names of a stack's kernel functions from the innermost outwards; none where no anchor is
 /// among them ([`OTHER`]).
 pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
-    let mut functions = innermost_first.into_iter().enumerate();
-    let mut is_event = false;
-    while let Some((depth, function)) = functions.next() {
+    let mut is_in_program = false;
+    for (depth, function) in innermost_first.into_iter().enumerate() {
         let name = plain_name(function);
-        is_event |= name == FANOTIFY_EVENT;
-        if is_event && ASK_BEFORE.contains(&name) {
-            return named(CHECK);
+        if name.starts_with(BPF_PROGRAM) || is_in_program && name.starts_with(BPF_TRAMPOLINE) {
+            is_in_program = true;
+            continue;
         }
-        let Some(found) = anchored(function, depth == 0) else { continue };
-        let is_program = name.starts_with(BPF_PROGRAM);
-        return if is_program {
-            named(run_by(functions.map(|(_, caller)| caller)).unwrap_or(RECORDER))
-        } else {
-            Some(found)
-        };
+        if std::mem::take(&mut is_in_program) && !runs_checks(name) {
+            return named(RECORDER);
+        }
+        let found = anchored(function, depth == 0);
+        if found.is_some() {
+            return found;
+        }
     }
-    None
+    named(RECORDER).filter(|_| is_in_program)
 }
 
-/// The mechanism whose functions run a BPF program to check something, by the program's callers; none where it records.
-fn run_by<'a>(callers: impl Iterator<Item = &'a str>) -> Option<&'static str> {
-    let is_between = |name: &&str| name.starts_with(BPF_PROGRAM) || name.starts_with(BPF_TRAMPOLINE);
-    let caller = callers.map(plain_name).find(|name| !is_between(name))?;
-    RUN_CHECKS.iter().find(|(begin, _)| caller.starts_with(begin)).map(|(_, mechanism)| *mechanism)
+/// Whether a function runs BPF programs to check what a program may do.
+fn runs_checks(name: &str) -> bool {
+    RUN_CHECKS.iter().any(|begin| name.starts_with(begin))
 }
 
 /// The function that tells a reader where a stack of the kernel is: its innermost one. Programs of seccomp have no names, and the
 /// kernel's list has that of any other BPF program for their addresses: theirs is the function that runs them.
 pub fn telling_function<'a>(innermost_first: &[&'a str]) -> Option<&'a str> {
-    let innermost = *innermost_first.first()?;
-    let is_filter = || run_by(innermost_first.iter().skip(1).copied()) == Some(FILTER);
-    if innermost.starts_with(BPF_PROGRAM) && is_filter() {
-        return innermost_first.iter().copied().find(|name| !name.starts_with(BPF_PROGRAM));
-    }
-    Some(innermost)
+    let innermost = innermost_first.first().copied()?;
+    let caller = innermost_first.iter().copied().find(|name| !name.starts_with(BPF_PROGRAM));
+    let is_of_filter = |caller: &&str| of_stack([*caller]).is_some_and(|mechanism| mechanism.name == FILTER);
+    let runs_it = caller.filter(|_| innermost.starts_with(BPF_PROGRAM)).filter(is_of_filter);
+    Some(runs_it.unwrap_or(innermost))
 }
 
 fn named(wanted: &str) -> Option<&'static Mechanism> {
@@ -380,8 +344,7 @@ fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
     let tells = |anchor: &Anchor| anchor.names.contains(&name) && (is_innermost || !anchor.own_time);
     let found = MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells));
     let is_call = is_innermost && begins(&OF_CALLS);
-    let by_beginning = || if begins(&OF_CHECKS) { named(CHECK) } else { named(CALL_ENTRY).filter(|_| is_call) };
-    found.or_else(by_beginning)
+    found.or_else(|| named(CALL_ENTRY).filter(|_| is_call))
 }
 
 #[cfg(test)]
@@ -427,39 +390,23 @@ mod tests {
     }
 
     #[test]
-    fn checks_are_told_from_recorders() {
+    fn programs_that_check_are_told_from_recorders() {
         let of = |stack: &[&'static str]| of_stack(stack.iter().copied()).map(|mechanism| mechanism.name);
         let call = ["syscall_trace_enter", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
         let filter = [&["bpf_prog_35be2be3bc941e28_any", "__seccomp_filter"], &call[..]].concat();
         assert_eq!(of(&filter), Some(FILTER));
         assert_eq!(telling_function(&filter), Some("__seccomp_filter"));
         let open = ["do_dentry_open", "vfs_open", "path_openat", "do_filp_open"];
-        let module =
-            [&["bpf_prog_1_guard", "bpf_trampoline_7", "bpf_lsm_file_open", "security_file_open"], &open[..]].concat();
-        assert_eq!(of(&module), Some(CHECK));
+        let module = ["bpf_prog_1_guard", "bpf_trampoline_7", "bpf_lsm_file_open", "security_file_open"];
+        let module = [&module[..], &open].concat();
+        assert_eq!(of(&module), Some("file.open"), "a part of the open");
         assert_eq!(telling_function(&module), Some("bpf_prog_1_guard"), "it has a name");
-        assert_eq!(
-            of(&["bpf_prog_1_dev", "__cgroup_bpf_check_dev_permission", "devcgroup_check_permission"]),
-            Some(CHECK)
-        );
         let traced = [&["bpf_prog_2_opens", "bpf_trampoline_8", "security_file_open"], &open[..]].concat();
         assert_eq!(of(&traced), Some(RECORDER), "a tracing program at the beginning of a hook");
-        assert_eq!(
-            of(&["bpf_prog_3_calls", "bpf_trace_run2", "syscall_trace_enter", "__seccomp_filter"]),
-            Some(RECORDER)
-        );
-        assert_eq!(of(&["bpf_prog_3_calls"]), Some(RECORDER));
-        for inner in [
-            &["strcmp", "aa_path_perm", "apparmor_file_open"][..],
-            &["avc_lookup"],
-            &["memcpy", "audit_filter_rules", "audit_filter_syscall"],
-            &["_raw_spin_unlock", "fsnotify_insert_event", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"],
-        ] {
-            assert_eq!(of(&[inner, &open[..]].concat()), Some(CHECK), "{inner:?}");
-        }
-        let told = ["fsnotify_insert_event", "fanotify_handle_event", "fsnotify", "__fsnotify_parent"];
-        assert_eq!(of(&[&told[..], &open[1..]].concat()), Some("file.name"), "an event that nobody is asked about");
-        assert_eq!(of(&["fsnotify", "__fsnotify_parent", "do_dentry_open"]), Some("file.open"), "nobody watches");
+        let called = ["bpf_prog_3_calls", "bpf_trace_run2", "syscall_trace_enter", "__seccomp_filter"];
+        assert_eq!(of(&called), Some(RECORDER));
+        assert_eq!(telling_function(&called), Some("bpf_prog_3_calls"));
+        assert_eq!(of(&["bpf_prog_3_calls"]), Some(RECORDER), "the stack was cut");
     }
 
     #[test]

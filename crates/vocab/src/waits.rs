@@ -94,33 +94,9 @@ pub fn only_sleeps(function: &str) -> bool {
     SLEEPERS.contains(&function)
 }
 
-/// Functions that do much work of many kinds for one purpose, which nothing that they call tells (`fs/overlayfs/copy_up.c`).
-const ERRANDS: [&str; 2] = ["ovl_copy_up_flags", "ovl_copy_up_one"];
-
-/// The function of a stack, innermost first, that tells what purpose the work below it has: the outermost one that is known to.
-pub fn errand_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
-    innermost_first.rev().find(|name| ERRANDS.contains(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_outermost_function_tells_the_purpose() {
-        let of = |stack: &[&'static str]| errand_of_stack(stack.iter().copied());
-        let chown = [
-            "submit_bio_wait",
-            "ext4_sync_file",
-            "ovl_copy_up_file",
-            "ovl_copy_up_one",
-            "ovl_copy_up_flags",
-            "ovl_setattr",
-        ];
-        assert_eq!(of(&chown), Some("ovl_copy_up_flags"));
-        assert_eq!(of(&chown[..4]), Some("ovl_copy_up_one"), "the outer one was inlined");
-        assert_eq!(of(&["submit_bio_wait", "ext4_sync_file", "ovl_fsync"]), None);
-    }
 
     #[test]
     fn words_are_read_back() {

@@ -90,13 +90,12 @@ pub(super) const CAUSES: &[CauseDef] = &[
         topics: &["security", "fs"],
         settings: &["cmdline.lsm", "cmdline.apparmor", "cmdline.selinux", "cmdline.audit"],
         help: "Before an open, an exec or another call goes on, the kernel asks those who want to be asked: a scanner of files \
-               (fanotify permission events) or a supervisor (seccomp), whose answer the task waits for; security modules \
-               (AppArmor, SELinux, Landlock, BPF programs), BPF programs of the control group and audit rules, which take time on \
-               the task's own CPU. It needs more of that time, and more beside the time in calls of files and the network: a \
-               program that makes more calls is checked more often. Filters of seccomp that answer by themselves make each call \
-               dearer (`call.dearer`).",
+               (fanotify permission events), whose answer the task waits for; security modules (AppArmor, SELinux, Landlock, \
+               programs of BPF), programs of the control group and rules of audit, which take time on the task's own CPU. It needs \
+               more time in their functions, also beside the time in calls of files, programs and the network: a program that \
+               makes more calls is checked more often. Filters of seccomp make each call dearer (`call.dearer`).",
         event: EventCost::measured("check"),
-        components: &["off.access", "run.access.check"],
+        components: &["off.other", "off.read", "run.file.", "run.memory.", "run.task.", "run.network", "run.other"],
     },
     CauseDef {
         id: "call.dearer",

@@ -3,7 +3,12 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{Quantity, rises};
+use crate::rules::quantity::{Quantity, Way, rises};
+
+/// Components in which checks show, and the functions that make them.
+const COMPONENTS: &[&str] =
+    &["off.other", "off.read", "run.file.", "run.memory.", "run.task.", "run.network", "run.other"];
+const CHECKS: Way = Way::Through(&["fanotify_handle_event", "security_*", "audit_*", "__audit_*", "__cgroup_bpf_*"]);
 
 /// Who makes more calls is checked more often, at the same price.
 const IN_CALLS: &[&str] = &["run.file.", "run.task.exec", "run.network", "run.call.entry"];
@@ -15,11 +20,11 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     signs: &[rises(
         "time in checks by others, in parts of that in calls of files, programs and the network,",
         "%",
-        Quantity::TimeRatio(&["off.access", "run.access.check"], IN_CALLS),
+        Quantity::TimeInRatio(COMPONENTS, CHECKS, IN_CALLS),
         1.1,
     )],
     part: Part::DearerBy(Quantity::Time(IN_CALLS)),
-    spent: Spent::Anyhow,
+    spent: Spent::In(CHECKS),
     levers: &[
         Lever { pattern: "cmdline.lsm", worse: Worse::Any },
         Lever { pattern: "cmdline.apparmor", worse: Worse::Any },

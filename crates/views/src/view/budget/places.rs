@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SamplesRow;
 use pagelab_vocab::budget::USER;
+use pagelab_vocab::errands::errand_of_stack;
 use pagelab_vocab::mechanisms::{self, plain_name};
 use pagelab_vocab::samples::ReturnedFrom;
-use pagelab_vocab::waits::{errand_of_stack, only_sleeps};
+use pagelab_vocab::waits::only_sleeps;
 
 use super::measured_states;
 use super::off_stacks::{OffSource, off_stacks};

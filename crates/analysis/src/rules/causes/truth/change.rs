@@ -204,6 +204,16 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
+        Quantity::TimeInRatio(over, way, under) => {
+            let of = |(what, over): (String, _)| (what, Quantity::TimeInRatio(over, way, under));
+            let mut all: Vec<_> = lists(over, next_component).into_iter().map(of).collect();
+            let below = lists(under, next_component).into_iter();
+            all.extend(below.map(|(what, under)| (format!("below: {what}"), Quantity::TimeInRatio(over, way, under))));
+            all.extend(of_way(way).into_iter().map(|(what, way)| (what, Quantity::TimeInRatio(over, way, under))));
+            all.push(("in any way".to_owned(), Quantity::TimeRatio(over, under)));
+            all.push(("not divided".to_owned(), Quantity::TimeIn(over, way)));
+            all
+        }
         // No sign has it: of_way changes the rule's.
         Quantity::TimeIn(..) => Vec::new(),
         Quantity::OtherDevice => vec![("counts busy time".to_owned(), Quantity::Events(&["disk.busy_ns"]))],
