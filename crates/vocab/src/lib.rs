@@ -10,6 +10,7 @@
 //! - [`causes`]: every cause that a finding may name.
 //! - [`budget`]: the account of time: its components, and where in the kernel tasks wait.
 //! - [`mechanisms`]: what the kernel spends a task's time on, and the functions that tell it.
+//! - [`errands`]: functions of the kernel that do much of many kinds for one purpose.
 //! - [`streams`]: the streams of a recording, the tables that each fills, and how its losses are counted.
 //! - [`waits`]: the states of tasks, who has the CPU that they wait for, and who wakes them.
 //! - [`syscalls`]: every system call of x86-64 with its arguments, and the names of flags, errors and signals.
@@ -34,6 +35,7 @@ pub mod absence;
 pub mod budget;
 pub mod causes;
 pub mod counters;
+pub mod errands;
 pub mod mechanisms;
 pub mod metrics;
 pub mod nearest;

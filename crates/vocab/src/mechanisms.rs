@@ -190,7 +190,7 @@ pub const MECHANISMS: &[Mechanism] = &[
     ]),
     mechanism("random", "making random numbers", &[may(&["get_random_bytes_user"]), may(&["chacha_permute"]), may(&["chacha_block_generic"]), may(&["crng_make_state"])]),
     // The way in and out.
-    mechanism("call.filter", "seccomp", &[may(&["__seccomp_filter"])]),
+    mechanism(FILTER, "seccomp", &[may(&["__seccomp_filter"]), may(&["seccomp_run_filters"]), may(&["__secure_computing"])]),
     mechanism(CALL_ENTRY, "entering and leaving calls, restartable sequences", &[
         gate(&["entry_SYSCALL_64_after_hwframe"]), gate(&["do_syscall_64", "el0_svc_common"]), gate(&["x64_sys_call"]), gate(&["syscall_exit_work"]), gate(&["syscall_trace_enter"]), may(&["exit_to_user_mode_loop", "exit_to_user_mode_prepare"]), may(&["__rseq_handle_notify_resume"]),
     ]),
@@ -216,6 +216,15 @@ pub fn plain_name(function: &str) -> &str {
 
 /// How the names of BPF programs begin, and of the functions that run them. They are of the mechanism [`RECORDER`].
 const OF_BPF: [&str; 3] = ["bpf_prog_", "bpf_trace_run", "__bpf_trace_"];
+
+/// How the names of programs begin that were handed to the kernel, whoever did that.
+const BPF_PROGRAM: &str = "bpf_prog_";
+/// What lies between such a program and the function that runs it.
+const BPF_TRAMPOLINE: &str = "bpf_trampoline_";
+
+/// How the names of functions begin that run BPF programs to check what a program may do: those programs are no recorder's. A tracing
+/// program may be at the beginning of any other function.
+const RUN_CHECKS: [&str; 4] = ["__seccomp_filter", "seccomp_run_filters", "bpf_lsm_", "__cgroup_bpf_"];
 
 /// How the names of the functions of system calls begin. Such a function's own time, not that of what it calls, is
 /// [`CALL_ENTRY`].
@@ -253,6 +262,9 @@ fn behind_call(name: &str) -> Option<&str> {
     known.or_else(|| name.strip_prefix("ksys_"))
 }
 
+/// The mechanism of filters that a process has set itself, or was started with.
+const FILTER: &str = "call.filter";
+
 /// The mechanism of entering and leaving calls.
 const CALL_ENTRY: &str = "call.entry";
 
@@ -262,7 +274,41 @@ pub const RECORDER: &str = "recorder";
 /// What the kernel was doing, by the names of a stack's kernel functions from the innermost outwards; none where no anchor is
 /// among them ([`OTHER`]).
 pub fn of_stack<'a>(innermost_first: impl IntoIterator<Item = &'a str>) -> Option<&'static Mechanism> {
-    innermost_first.into_iter().enumerate().find_map(|(depth, function)| anchored(function, depth == 0))
+    let mut is_in_program = false;
+    for (depth, function) in innermost_first.into_iter().enumerate() {
+        let name = plain_name(function);
+        if name.starts_with(BPF_PROGRAM) || is_in_program && name.starts_with(BPF_TRAMPOLINE) {
+            is_in_program = true;
+            continue;
+        }
+        if std::mem::take(&mut is_in_program) && !runs_checks(name) {
+            return named(RECORDER);
+        }
+        let found = anchored(function, depth == 0);
+        if found.is_some() {
+            return found;
+        }
+    }
+    named(RECORDER).filter(|_| is_in_program)
+}
+
+/// Whether a function runs BPF programs to check what a program may do.
+fn runs_checks(name: &str) -> bool {
+    RUN_CHECKS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The function that tells a reader where a stack of the kernel is: its innermost one. Programs of seccomp have no names, and the
+/// kernel's list has that of any other BPF program for their addresses: theirs is the function that runs them.
+pub fn telling_function<'a>(innermost_first: &[&'a str]) -> Option<&'a str> {
+    let innermost = innermost_first.first().copied()?;
+    let caller = innermost_first.iter().copied().find(|name| !name.starts_with(BPF_PROGRAM));
+    let is_of_filter = |caller: &&str| of_stack([*caller]).is_some_and(|mechanism| mechanism.name == FILTER);
+    let runs_it = caller.filter(|_| innermost.starts_with(BPF_PROGRAM)).filter(is_of_filter);
+    Some(runs_it.unwrap_or(innermost))
+}
+
+fn named(wanted: &str) -> Option<&'static Mechanism> {
+    MECHANISMS.iter().find(|mechanism| mechanism.name == wanted)
 }
 
 /// How the kernel was entered, by the names of a stack's kernel functions from the innermost outwards: the name of the system
@@ -291,13 +337,13 @@ pub fn entry_of_stack<'a>(innermost_first: impl DoubleEndedIterator<Item = &'a s
 /// The mechanism that a function tells, if it is the innermost of its stack or if functions below it have told none.
 fn anchored(function: &str, is_innermost: bool) -> Option<&'static Mechanism> {
     let name = plain_name(function);
-    if OF_BPF.iter().any(|begin| name.starts_with(begin)) {
-        return MECHANISMS.iter().find(|mechanism| mechanism.name == RECORDER);
+    let begins = |all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
+    if begins(&OF_BPF) {
+        return named(RECORDER);
     }
     let tells = |anchor: &Anchor| anchor.names.contains(&name) && (is_innermost || !anchor.own_time);
-    let named = |wanted: &str| MECHANISMS.iter().find(|mechanism| mechanism.name == wanted);
     let found = MECHANISMS.iter().find(|mechanism| mechanism.anchors.iter().any(tells));
-    let is_call = is_innermost && OF_CALLS.iter().any(|begin| name.starts_with(begin));
+    let is_call = is_innermost && begins(&OF_CALLS);
     found.or_else(|| named(CALL_ENTRY).filter(|_| is_call))
 }
 
@@ -341,6 +387,26 @@ mod tests {
         );
         assert_eq!(of(&[&["__x64_sys_ppoll"], &call[..]].concat()), Some(CALL_ENTRY), "its own time");
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn programs_that_check_are_told_from_recorders() {
+        let of = |stack: &[&'static str]| of_stack(stack.iter().copied()).map(|mechanism| mechanism.name);
+        let call = ["syscall_trace_enter", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"];
+        let filter = [&["bpf_prog_35be2be3bc941e28_any", "__seccomp_filter"], &call[..]].concat();
+        assert_eq!(of(&filter), Some(FILTER));
+        assert_eq!(telling_function(&filter), Some("__seccomp_filter"));
+        let open = ["do_dentry_open", "vfs_open", "path_openat", "do_filp_open"];
+        let module = ["bpf_prog_1_guard", "bpf_trampoline_7", "bpf_lsm_file_open", "security_file_open"];
+        let module = [&module[..], &open].concat();
+        assert_eq!(of(&module), Some("file.open"), "a part of the open");
+        assert_eq!(telling_function(&module), Some("bpf_prog_1_guard"), "it has a name");
+        let traced = [&["bpf_prog_2_opens", "bpf_trampoline_8", "security_file_open"], &open[..]].concat();
+        assert_eq!(of(&traced), Some(RECORDER), "a tracing program at the beginning of a hook");
+        let called = ["bpf_prog_3_calls", "bpf_trace_run2", "syscall_trace_enter", "__seccomp_filter"];
+        assert_eq!(of(&called), Some(RECORDER));
+        assert_eq!(telling_function(&called), Some("bpf_prog_3_calls"));
+        assert_eq!(of(&["bpf_prog_3_calls"]), Some(RECORDER), "the stack was cut");
     }
 
     #[test]

@@ -107,8 +107,11 @@ impl UnknownPlace {
     /// The first place of a component that moved for sure and that the glossary knows. Of a wait the outermost function tells most.
     fn of(of: &ComponentPlaces, loss_ns: f64) -> Option<Self> {
         let known = |change: &PlaceChange| {
-            let mut functions = change.function.as_deref().unwrap_or_default().rsplit(" < ");
-            functions.find_map(|function| places::place(function, change.module.as_deref()))
+            let functions = change.function.as_deref().unwrap_or_default().rsplit(" < ");
+            // What looks for those who watch a file tells less than whom it has found.
+            let (looking, others): (Vec<&str>, Vec<&str>) = functions.partition(|function| *function == "fsnotify");
+            let mut all = others.into_iter().chain(looking);
+            all.find_map(|function| places::place(function, change.module.as_deref()))
         };
         let sure = || of.places.iter().filter(|change| change.is_sure);
         let largest = sure().map(|change| change.difference_ns.abs()).fold(0.0, f64::max);

@@ -4,6 +4,7 @@ use super::evidence::{PlaceTime, RunEvidence, SideEvidence};
 use super::finding::SideName;
 use super::scene::{Scene, device_of};
 use pagelab_views::run::MetricKey;
+use pagelab_vocab::errands::is_named;
 use pagelab_vocab::mechanisms::OTHER;
 use pagelab_vocab::syscalls::Purpose;
 
@@ -33,6 +34,8 @@ pub(crate) enum Quantity {
     TimeIn(&'static [&'static str], Way),
     /// Time of the first components over that of the second.
     TimeRatio(&'static [&'static str], &'static [&'static str]),
+    /// Of time of the first components what was spent in a way into the kernel, over that of the second; none where no stacks tell.
+    TimeInRatio(&'static [&'static str], Way, &'static [&'static str]),
     /// Time of components over these totals of the run, ns each.
     TimePer(&'static [&'static str], &'static [&'static str]),
     /// Speed of the CPUs, calls per second.
@@ -48,7 +51,7 @@ pub(crate) enum Way {
     AskingFor(Purpose),
     /// All others.
     NotAskingFor(Purpose),
-    /// Whatever leads through one of these functions.
+    /// Whatever leads through one of these functions; a name that ends in `*` stands for all that begin so.
     Through(&'static [&'static str]),
 }
 
@@ -61,7 +64,7 @@ impl Way {
             Self::NotAskingFor(purpose) => entry.map(|entry| !purpose.may_be_of(entry)),
             Self::Through(functions) => {
                 let chain = place.function.as_deref()?;
-                Some(chain.split(" < ").any(|one| functions.contains(&one)))
+                Some(chain.split(" < ").any(|one| functions.iter().any(|name| is_named(one, name))))
             }
         }
     }
@@ -107,6 +110,11 @@ impl Quantity {
             Self::TimePer(names, totals) => {
                 let (time, total) = (run.account.as_ref()?.time_ns(names)?, total(run, totals)?);
                 (total > 0.0).then(|| time / total)
+            }
+            Self::TimeInRatio(over, way, under) => {
+                let account = run.account.as_ref()?;
+                let under = account.time_ns(under).filter(|ns| *ns > 0.0)?;
+                Some(account.time_in(over, |place| way.is_of(place)).unwrap_or(0.0) / under)
             }
             Self::TimeRatio(over, under) => {
                 let (over, under) = (run.account.as_ref()?.time_ns(over)?, run.account.as_ref()?.time_ns(under)?);

@@ -27,6 +27,7 @@ use file::{Kept, MOST_BYTES};
 
 /// Causes without kept evidence, and why.
 const NOT_KEPT: &[(&str, &str)] = &[
+    ("access.checked", "a rule since the eighth set"),
     ("block.queue_settings", "three runs a side take more than 16 KiB: their classes of mappings do"),
     ("cache.refaults", "not named first in its case of the eighth set, or not counted there"),
     ("call.dearer", "not named first in its case of the eighth set, or not counted there"),
@@ -49,6 +50,7 @@ const NOT_KEPT: &[(&str, &str)] = &[
     ("mount.changed", "not named first in its case of the eighth set, or not counted there"),
     ("numa.balancing", "no case of the eighth set"),
     ("numa.remote", "no case of the eighth set"),
+    ("overlay.copy_up", "a rule since the eighth set"),
     ("program.changed", "not named first in its case of the eighth set, or not counted there"),
     ("program.starts", "not named first in its case of the eighth set, or not counted there"),
     ("readahead.lost", "three runs a side take more than 16 KiB: their classes of mappings do"),

@@ -85,6 +85,19 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["run.user"],
     },
     CauseDef {
+        id: "access.checked",
+        title: "others check what the program asks the kernel for",
+        topics: &["security", "fs"],
+        settings: &["cmdline.lsm", "cmdline.apparmor", "cmdline.selinux", "cmdline.audit"],
+        help: "Before an open, an exec or another call goes on, the kernel asks those who want to be asked: a scanner of files \
+               (fanotify permission events), whose answer the task waits for; security modules (AppArmor, SELinux, Landlock, \
+               programs of BPF), programs of the control group and rules of audit, which take time on the task's own CPU. It needs \
+               more time in their functions, also beside the time in calls of files, programs and the network: a program that \
+               makes more calls is checked more often. Filters of seccomp make each call dearer (`call.dearer`).",
+        event: EventCost::measured("check"),
+        components: &["off.other", "off.read", "run.file.", "run.memory.", "run.task.", "run.network", "run.other"],
+    },
+    CauseDef {
         id: "call.dearer",
         title: "entering and leaving the kernel costs more",
         topics: &["security", "time", "cpu", "tracing"],

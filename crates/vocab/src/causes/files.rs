@@ -157,6 +157,30 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["off.journal", "off.flush", "off.write_back", "off.read", "off.block_queue", "run.file.journal", "run.block."],
     },
     CauseDef {
+        id: "overlay.copy_up",
+        title: "files of a lower layer are copied before they are changed",
+        topics: &["fs", "io", "writeback"],
+        settings: &[],
+        help: "An overlay, as containers have it, keeps the files of its lower layers as they are. The first open of such a file for \
+               writing, and the first change of its owner, mode or name, copies it to the upper layer, with all that is in it unless \
+               metacopy=on, and waits until the copy is safe. It needs more time in those copies (ovl_copy_up_flags). What is changed \
+               later, and files that are made in the upper layer, cost nothing of that.",
+        event: EventCost::measured("copy of a file"),
+        components: &[
+            "off.flush",
+            "off.write_back",
+            "off.journal",
+            "off.read",
+            "off.block_queue",
+            "off.dirty_throttling",
+            "off.other",
+            "run.file.",
+            "run.memory.",
+            "run.block.",
+            "run.other",
+        ],
+    },
+    CauseDef {
         id: "sync.more",
         title: "data are flushed to the device more often",
         topics: &["io", "writeback", "fs"],

@@ -227,8 +227,6 @@ mod tests {
 
     /// Keys of the glossary that the registry knows as any other of their family.
     const ANY_OTHER: &[&str] = &[
-        "cmdline.apparmor",
-        "cmdline.audit",
         "cmdline.audit_backlog_limit",
         "cmdline.cgroup.memory",
         "cmdline.cgroup_favordynmods",
@@ -236,13 +234,11 @@ mod tests {
         "cmdline.enforcing",
         "cmdline.ima_appraise",
         "cmdline.ima_policy",
-        "cmdline.lsm",
         "cmdline.percpu_alloc",
         "cmdline.rcu_nocbs",
         "cmdline.rcupdate.rcu_expedited",
         "cmdline.rcupdate.rcu_normal",
         "cmdline.rcutree.blimit",
-        "cmdline.selinux",
         "cmdline.slab_nomerge",
         "cmdline.slub_debug",
         "kconfig.CRYPTO_AES_NI_INTEL",

@@ -48,6 +48,10 @@ pub(super) const CMDLINE: &[SettingDef] = settings! {
         { twins: twin!("1" => "kconfig.INIT_ON_ALLOC_DEFAULT_ON" "y", "0" => "kconfig.INIT_ON_ALLOC_DEFAULT_ON" "n") } : "Whether kernel memory is zeroed when taken.";
     Boot "cmdline.init_on_free" at LINE, High ["memory", "security", "faults"]
         { twins: twin!("1" => "kconfig.INIT_ON_FREE_DEFAULT_ON" "y", "0" => "kconfig.INIT_ON_FREE_DEFAULT_ON" "n") } : "Whether memory is zeroed when freed.";
+    Boot "cmdline.lsm" at LINE, Some ["security", "fs"] : "Security modules that are asked, in this order.";
+    Boot "cmdline.apparmor" at LINE, Some ["security", "fs"] : "Whether AppArmor is on: it matches the path of each file that a confined program opens.";
+    Boot "cmdline.selinux" at LINE, Some ["security", "fs"] : "Whether SELinux is on: it checks labels at each access.";
+    Boot "cmdline.audit" at LINE, Some ["security", "tracing"] : "Whether calls are audited: each is then matched with the rules.";
     Boot "cmdline.nosmt" at LINE, High ["cpu", "sched"]
         { twins: twin!("set" => "cpu.smt.control" "off", "force" => "cpu.smt.control" "forceoff") } : "Sibling threads off.";
     Boot "cmdline.isolcpus" at LINE, High ["sched", "cpu"] : "Processors kept from the scheduler.";

@@ -3,7 +3,7 @@
 use crate::rules::component_rule::{ComponentRule, NeedsLever, Part, Refuter, Remedy, Spent};
 use crate::rules::finding::Reach;
 use crate::rules::lever::{Lever, Worse};
-use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, rises, rises_to, stays_below};
+use crate::rules::quantity::{DEVICE_BYTES, Quantity, Sign, Way, rises, rises_to, stays_below};
 
 /// Bytes of a run from which the hypervisor's work for a device is a part of the time that it takes.
 const MUCH_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
@@ -55,6 +55,21 @@ pub(super) static RULE: ComponentRule = ComponentRule {
                 0.5,
             ),
             means: "its own tasks have the CPUs",
+        },
+        // Who is asked runs in place of the task that waits for the answer, and often still when that is woken.
+        Refuter {
+            sign: rises_to(
+                "time until accesses are allowed, in parts of the time waiting for a CPU,",
+                "%",
+                Quantity::TimeInRatio(
+                    &["off.other"],
+                    Way::Through(&["fanotify_handle_event"]),
+                    &["ready.own", "ready.foreign", "run.stolen"],
+                ),
+                1.2,
+                0.25,
+            ),
+            means: "those have the CPUs who are asked about accesses",
         },
         Refuter { sign: AS_LONG_EACH_TIME, means: "tasks are woken more often, and wait no longer each time" },
         Refuter {

@@ -1,5 +1,6 @@
 //! One file for each cause.
 
+mod access_checked;
 mod block_queue_settings;
 mod cache_cold;
 mod cache_refaults;
@@ -28,6 +29,7 @@ mod mmap_lock_contended;
 mod mount_changed;
 mod numa_balancing;
 mod numa_remote;
+mod overlay_copy_up;
 mod program_changed;
 mod program_starts;
 mod readahead_lost;
@@ -104,6 +106,7 @@ static DECLARED: &[&ComponentRule] = &[
     &io_direct::RULE,
     &write_partial::RULE,
     &journal_full::RULE,
+    &overlay_copy_up::RULE,
     &sync_more::RULE,
     &sync_dearer::RULE,
     &writeback_throttled::RULE,
@@ -118,5 +121,6 @@ static DECLARED: &[&ComponentRule] = &[
     &cpu_crowded::RULE,
     &cpu_frequency::RULE,
     &program_changed::RULE,
+    &access_checked::RULE,
     &call_dearer::RULE,
 ];

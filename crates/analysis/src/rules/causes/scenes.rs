@@ -31,6 +31,8 @@ pub(super) struct Side {
     /// The way into the kernel in which all time is spent, and the function that puts tasks to sleep.
     pub(super) entry: Option<String>,
     pub(super) function: Option<String>,
+    /// Components whose time is spent in another function.
+    pub(super) functions: BTreeMap<String, String>,
     /// The target's block device, where that is known.
     pub(super) device: Option<String>,
     /// No stacks were recorded: nothing is known of that.
@@ -83,7 +85,12 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
     let place = |(component, ns): (&String, &f64)| PlaceTime {
         component: component.clone(),
         entry: side.entry.clone().or_else(|| Some("fsync".to_owned())),
-        function: side.function.clone().or_else(|| Some("schedule_timeout".to_owned())),
+        function: side
+            .functions
+            .get(component)
+            .or(side.function.as_ref())
+            .cloned()
+            .or_else(|| Some("schedule_timeout".to_owned())),
         ns: *ns,
     };
     let places = components.iter().map(place).collect();

@@ -74,7 +74,7 @@ fn put(side: &mut Side, quantity: Quantity, amount: f64) {
         // More than what every scene has of everything is what the other side does not have.
         Quantity::OtherDevice => side.device = Some(if amount > OF_ALL { "vdb" } else { "vda" }.to_owned()),
         // What the scene makes of the times themselves.
-        Quantity::TimeRatio(..) | Quantity::TimeIn(..) => {}
+        Quantity::TimeRatio(..) | Quantity::TimeIn(..) | Quantity::TimeInRatio(..) => {}
         Quantity::TimePer(_, totals) => {
             side.metrics.insert(key(totals[0]), OF_ALL);
         }
@@ -120,6 +120,17 @@ fn values(worse: Worse) -> (&'static str, &'static str) {
         Worse::Any => ("one", "other"),
         Worse::AnotherBuild => ("ab12", "cd34"),
         Worse::ManyMore => ("10", "1000"),
+    }
+}
+
+/// Of what a sign divides by there is as much on both sides.
+fn put_beside(rule: &ComponentRule, fast: &mut Side, slow: &mut Side) {
+    for sign in rule.signs {
+        let (Quantity::TimeRatio(_, under) | Quantity::TimeInRatio(_, _, under)) = sign.quantity else { continue };
+        if !fast.components.keys().any(|name| is_of(name, under)) {
+            put(fast, Quantity::Time(under), OWN_NS);
+            put(slow, Quantity::Time(under), OWN_NS);
+        }
     }
 }
 
@@ -176,6 +187,7 @@ fn sides(rule: &ComponentRule, script: Script) -> (Side, Side) {
         put(&mut fast, sign.quantity, on_fast * scale);
         put(&mut slow, sign.quantity, on_slow * scale);
     }
+    put_beside(rule, &mut fast, &mut slow);
     slow.move_to_own_device();
     for side in [&mut fast, &mut slow] {
         spend(side, rule.spent);
@@ -266,6 +278,11 @@ fn a_library_of_another_folder_is_another_build() {
     assert_eq!(named(["/new/libscore.so", "ab12"], ["/old/libother.so", "cd34"]), None, "something else");
 }
 
+/// Whether a quantity is made of the times of the account alone.
+fn is_of_time(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Time(_) | Quantity::TimeRatio(..) | Quantity::TimeInRatio(..))
+}
+
 /// The loss lies elsewhere, or nothing but time of the components moved.
 #[test]
 fn decoys_are_not_accused() {
@@ -282,8 +299,7 @@ fn decoys_are_not_accused() {
         if accused(&elsewhere) && !takes_all {
             wrong.push(format!("{}: accused of time that is spent elsewhere", rule.cause));
         }
-        let has_own_signs =
-            rule.signs.iter().any(|sign| !matches!(sign.quantity, Quantity::Time(_) | Quantity::TimeRatio(..)));
+        let has_own_signs = rule.signs.iter().any(|sign| !is_of_time(sign.quantity));
         let unsigned = diagnosis(rule, Script { signs: false, ..HOLDS });
         if has_own_signs && accused(&unsigned) {
             wrong.push(format!("{}: accused without its signs", rule.cause));

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pagelab_recording::Recording;
 use pagelab_recording::tables::SamplesRow;
 use pagelab_vocab::budget::USER;
+use pagelab_vocab::errands::errand_of_stack;
 use pagelab_vocab::mechanisms::{self, plain_name};
 use pagelab_vocab::samples::ReturnedFrom;
 use pagelab_vocab::waits::only_sleeps;
@@ -29,7 +30,8 @@ const OF_A_WAIT: usize = 2;
 pub struct Place {
     /// Component of the account.
     pub component: &'static str,
-    /// Function; of a wait several, innermost first, with ` < ` between them. Of a module without symbols: none.
+    /// Function; of a wait several, innermost first, with ` < ` between them. Behind them stands the one that does it all for a purpose
+    /// of its own, such as `ovl_copy_up_flags`. Of a module without symbols: none.
     pub function: Option<String>,
     /// File name of the module; null for the kernel's.
     pub module: Option<String>,
@@ -83,7 +85,8 @@ fn of_run(recording: &Recording, selection: &Selection, tasks: &Tasks, notes: &m
         let key = if let Some(functions) = functions.or_else(left) {
             Key {
                 component: component_of_kernel(&functions),
-                function: functions.first().map(|name| plain_name(name).to_owned()),
+                function: mechanisms::telling_function(&functions)
+                    .map(|name| for_errand(vec![plain_name(name)], &functions)),
                 module: None,
                 entry: Some(mechanisms::entry_of_stack(functions.iter().copied())),
             }
@@ -109,13 +112,20 @@ fn of_waits(recording: &Recording, selection: &Selection, notes: &mut Vec<String
         let entry = || (!functions.is_empty()).then(|| mechanisms::entry_of_stack(plain()));
         let key = Key {
             component: wait.component,
-            function: (!telling.is_empty()).then(|| telling.join(" < ")),
+            function: (!telling.is_empty()).then(|| for_errand(telling, &plain().collect::<Vec<_>>())),
             module: None,
             entry: wait.call.or_else(entry),
         };
         sums.entry(key).or_default().add(0, wait.ns);
     }
     Ok(sums)
+}
+
+/// Functions that are named, and the one behind them that tells what purpose they have, if one does.
+fn for_errand<'a>(mut named: Vec<&'a str>, functions: &[&'a str]) -> String {
+    let errand = errand_of_stack(functions.iter().map(|name| plain_name(name)));
+    named.extend(errand.filter(|errand| !named.contains(errand)));
+    named.join(" < ")
 }
 
 /// Each place with its part of its component.
@@ -139,6 +149,15 @@ mod tests {
 
     fn key(component: &'static str, function: &str) -> Key {
         Key { component, function: Some(function.to_owned()), module: None, entry: None }
+    }
+
+    #[test]
+    fn a_place_names_what_it_is_done_for() {
+        let stack = ["schedule", "submit_bio_wait", "blkdev_issue_flush", "ext4_sync_file", "ovl_copy_up_flags.part.0"];
+        let named = || vec!["submit_bio_wait", "blkdev_issue_flush"];
+        assert_eq!(for_errand(named(), &stack), "submit_bio_wait < blkdev_issue_flush < ovl_copy_up_flags");
+        assert_eq!(for_errand(vec!["ovl_copy_up_flags"], &stack), "ovl_copy_up_flags", "once");
+        assert_eq!(for_errand(named(), &stack[..4]), "submit_bio_wait < blkdev_issue_flush");
     }
 
     #[test]

@@ -145,18 +145,21 @@ fn of_change(change: Change) -> Vec<(String, Change)> {
     }
 }
 
+/// A list without each of its names, and with the next one in the place of each.
+fn lists(
+    names: &'static [&'static str],
+    sibling: fn(&'static str) -> &'static str,
+) -> Vec<(String, &'static [&'static str])> {
+    let fewer = without_each(names).filter(|(_, names)| !names.is_empty());
+    let mut all: Vec<_> = fewer.map(|(at, rest)| (format!("without {}", names[at]), rest)).collect();
+    for (at, name) in names.iter().copied().enumerate() {
+        all.push((format!("counts {} for {name}", sibling(name)), with_item(names, at, sibling(name))));
+    }
+    all
+}
+
 /// The quantity without one of its names, and with the next of the same file of the kernel in its place.
 fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
-    let lists = |names: &'static [&'static str],
-                 sibling: fn(&'static str) -> &'static str|
-     -> Vec<(String, &'static [&'static str])> {
-        let fewer = without_each(names).filter(|(_, names)| !names.is_empty());
-        let mut all: Vec<_> = fewer.map(|(at, rest)| (format!("without {}", names[at]), rest)).collect();
-        for (at, name) in names.iter().copied().enumerate() {
-            all.push((format!("counts {} for {name}", sibling(name)), with_item(names, at, sibling(name))));
-        }
-        all
-    };
     let over_and_under =
         |over, under, sibling, make: fn(&'static [&'static str], &'static [&'static str]) -> Quantity| {
             let mut all: Vec<_> =
@@ -204,11 +207,30 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
+        Quantity::TimeInRatio(over, way, under) => {
+            let make = |over, under| Quantity::TimeInRatio(over, way, under);
+            let of_over = lists(over, next_component).into_iter().map(|(what, over)| (what, make(over, under)));
+            let of_under = lists(under, next_component).into_iter();
+            let mut all: Vec<_> = of_over.collect();
+            all.extend(of_under.map(|(what, under)| (format!("below: {what}"), make(over, under))));
+            all.extend(of_time_in(over, way, under));
+            all
+        }
         // No sign has it: of_way changes the rule's.
         Quantity::TimeIn(..) => Vec::new(),
         Quantity::OtherDevice => vec![("counts busy time".to_owned(), Quantity::Events(&["disk.busy_ns"]))],
         Quantity::CpuSpeed => vec![("counts threads".to_owned(), Quantity::Threads)],
     }
+}
+
+/// The same components in another way into the kernel, in any, and not divided.
+fn of_time_in(over: &'static [&'static str], way: Way, under: &'static [&'static str]) -> Vec<(String, Quantity)> {
+    let ways = of_way(way).into_iter().map(|(what, way)| (what, Quantity::TimeInRatio(over, way, under)));
+    let others = [
+        ("in any way".to_owned(), Quantity::TimeRatio(over, under)),
+        ("not divided".to_owned(), Quantity::TimeIn(over, way)),
+    ];
+    ways.chain(others).collect()
 }
 
 /// The metric that the registry has next to this one, of the same file of the kernel.

@@ -2,9 +2,15 @@
 //!
 //! Sources: Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst, sched(7), Documentation/admin-guide/pm/
 //! cpufreq.rst and intel_pstate.rst, Documentation/userspace-api/seccomp_filter.rst, Documentation/admin-guide/hw-vuln,
-//! Documentation/accounting/delay-accounting.rst.
+//! Documentation/accounting/delay-accounting.rst, fanotify(7), Documentation/admin-guide/LSM, auditctl(8).
 
 use super::{Claims, Truth, Without, above, below, either, harmless, worse};
+
+/// An open waits for who is asked about it.
+const ASKED: (&str, f64, f64) = ("through:fanotify_handle_event < fsnotify", 1.0, 1.0);
+/// The call itself, without its checks.
+const AT_EXEC: (&str, f64, f64) = ("at:run.task.exec:bprm_execve", 1.0, 1.0);
+const AT_NETWORK: (&str, f64, f64) = ("at:run.network:tcp_sendmsg", 1.0, 1.0);
 
 pub(super) const ROWS: &[Truth] = &[
     Truth {
@@ -60,6 +66,17 @@ pub(super) const ROWS: &[Truth] = &[
             ),
             ("its own tasks have less than half of the CPUs that it waits for", &[("time:ready.own", 1e7, 5.17e8)]),
             ("its own tasks have more than half, 1.16 times as much as before", &[("time:ready.own", 1.5e8, 1.2737e9)]),
+            ("somebody is asked about some opens, and others have the CPUs", &[ASKED, ("time:off.other", 1e6, 1.2e8)]),
+            ("somebody is asked as before, and others have the CPUs", &[ASKED, ("time:off.other", 5e7, 3.19e8)]),
+            (
+                "somebody is asked about some opens, and its own tasks have the CPUs, too",
+                &[ASKED, ("time:off.other", 1e6, 2.5e8), ("time:ready.own", 1e7, 5e8)],
+            ),
+            ("it waits for something else, too", &[("time:off.other", 1e6, 1.6e8)]),
+            (
+                "it waits for something else, without stacks",
+                &[("stacks:none", 1.0, 1.0), ("time:off.other", 1e6, 1.6e8)],
+            ),
             ("the program reads as much", &[("own:run.stolen", 0.0, 0.0), ("disk.read_bytes", 1e9, 1.455e9)]),
             (
                 "the program reads 15 MiB more",
@@ -76,6 +93,8 @@ pub(super) const ROWS: &[Truth] = &[
         ],
         not: &[
             ("the program takes more time on CPUs, and waits in proportion", &[("time:run.user", 6e8, 6e9)]),
+            ("who is asked about opens has the CPUs", &[ASKED, ("time:off.other", 1e6, 1.6e8)]),
+            ("somebody is asked 1.24 times as much", &[ASKED, ("time:off.other", 5e7, 3.41e8)]),
             ("tasks sleep more often, and wait as long each time", &[("run.voluntary_switches", 1000.0, 5500.0)]),
             (
                 "they sleep more often, and other guests have the CPU as long each time",
@@ -182,6 +201,66 @@ pub(super) const ROWS: &[Truth] = &[
         ],
         without_lever: Without::Nothing,
         claims: Claims::Rise,
+        dearest_ns: None,
+        better: &[],
+    },
+    Truth {
+        cause: "access.checked",
+        time: &[
+            "off.other",
+            "off.read",
+            "run.file.call",
+            "run.memory.charge",
+            "run.task.wake",
+            "run.network",
+            "run.other",
+        ],
+        elsewhere: &["off.outside", "run.call.filter", "run.recorder", "run.user"],
+        moves: &[ASKED, ("time:run.file.open", 1e8, 1e8), ("at:run.file.open:do_dentry_open", 1.0, 1.0)],
+        also: &[
+            ("the open itself takes a tenth longer", &[("time:run.file.open", 1e8, 1.1e8)]),
+            ("a security module looks at paths", &[("through:aa_dfa_match < security_file_open", 1.0, 1.0)]),
+            ("one looks at connections", &[("through:avc_lookup < security_socket_connect", 1.0, 1.0)]),
+            (
+                "audit looks at calls of other kinds",
+                &[
+                    ("through:audit_filter_rules < __audit_syscall_exit", 1.0, 1.0),
+                    ("own:run.other", 0.0, 0.0),
+                    ("time:run.file.open", 0.0, 0.0),
+                    ("time:run.call.entry", 1e8, 1e8),
+                ],
+            ),
+            ("it notes a name", &[("through:memcpy < __audit_getname", 1.0, 1.0)]),
+            ("its records have no room", &[("through:audit_log_start", 1.0, 1.0)]),
+            ("the control group has rules for devices", &[("through:__cgroup_bpf_check_dev_permission", 1.0, 1.0)]),
+            ("programs are checked", &[("time:run.file.open", 0.0, 0.0), ("time:run.task.exec", 1e8, 1e8), AT_EXEC]),
+            ("connections are", &[("time:run.file.open", 0.0, 0.0), ("time:run.network", 1e8, 1e8), AT_NETWORK]),
+        ],
+        not: &[
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+            ("the file is opened", &[("through:kmem_cache_alloc < alloc_empty_file", 1.0, 1.0)]),
+            ("somebody is told of opens", &[("through:fsnotify_insert_event", 1.0, 1.0)]),
+            ("the program opens 5.5 times as many files", &[("time:run.file.open", 1e6, 5.5e6)]),
+            ("5.14 times as many, and 7 % more is chance", &[("time:run.file.open", 1e6, 5.14e6)]),
+            (
+                "it starts more programs",
+                &[("time:run.file.open", 0.0, 0.0), ("time:run.task.exec", 1e6, 5.5e6), AT_EXEC],
+            ),
+            ("it sends more", &[("time:run.file.open", 0.0, 0.0), ("time:run.network", 1e6, 5.5e6), AT_NETWORK]),
+            (
+                "it makes more calls of other kinds",
+                &[("time:run.file.open", 0.0, 0.0), ("time:run.call.entry", 1e6, 5.5e6)],
+            ),
+        ],
+        edges: &[above("time:off.other", 1.1).alone(), above("time:run.other", 1.1).alone()],
+        levers: &[
+            either("cmdline.lsm", "landlock,bpf", "landlock,apparmor,bpf"),
+            either("cmdline.apparmor", "0", "1"),
+            either("cmdline.selinux", "0", "1"),
+            either("cmdline.audit", "0", "1"),
+        ],
+        without_lever: Without::Cause,
+        claims: Claims::Dearer("time:run.file.open"),
         dearest_ns: None,
         better: &[],
     },

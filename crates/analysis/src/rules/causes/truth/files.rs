@@ -502,6 +502,45 @@ pub(super) const ROWS: &[Truth] = &[
         better: &["cgroup.io_limit"],
     },
     Truth {
+        cause: "overlay.copy_up",
+        time: &[
+            "off.flush",
+            "off.write_back",
+            "off.journal",
+            "off.read",
+            "off.block_queue",
+            "off.dirty_throttling",
+            "off.other",
+            "run.file.write",
+            "run.memory.allocate",
+            "run.block.request",
+            "run.other",
+        ],
+        elsewhere: &["run.user", "off.timer", "off.direct_io"],
+        moves: &[
+            ("through:submit_bio_wait < blkdev_issue_flush < ovl_copy_up_flags", 1.0, 1.0),
+            ("in:fchownat", 1.0, 1.0),
+        ],
+        also: &[
+            (
+                "the outer function is inlined",
+                &[("through:folio_wait_bit < folio_wait_writeback < ovl_copy_up_one", 1.0, 1.0)],
+            ),
+            ("for a write", &[("in:openat", 1.0, 1.0)]),
+        ],
+        not: &[
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+            ("a file of the upper layer is made safe", &[("through:submit_bio_wait < blkdev_issue_flush", 1.0, 1.0)]),
+            ("a file of a lower layer is read", &[("through:folio_wait_bit_common < filemap_update_page", 1.0, 1.0)]),
+        ],
+        edges: &[],
+        levers: &[],
+        without_lever: Without::Cause,
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &["cgroup.io_limit"],
+    },
+    Truth {
         cause: "sync.more",
         time: &[
             "off.flush",

@@ -219,6 +219,10 @@ fn put(side: &mut Side, name: &str, value: f64) {
         Some(("calls", kind)) => drop(side.calls.insert(kind.to_owned(), value)),
         Some(("stacks", "none")) => side.has_no_stacks = true,
         Some(("in", entry)) => side.entry = Some(entry.to_owned()),
+        Some(("at", place)) => {
+            let (component, function) = place.split_once(':').expect("COMPONENT:FUNCTION");
+            side.functions.insert(component.to_owned(), function.to_owned());
+        }
         Some(("through", function)) => side.function = Some(function.to_owned()),
         Some(("faults", kind)) => drop(side.faults.insert(kind.to_owned(), value)),
         Some(_) => panic!("{name}: no such figure"),

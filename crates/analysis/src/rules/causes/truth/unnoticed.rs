@@ -13,6 +13,7 @@ const ASKED_TWICE: &str = "both signs ask for time past the page cache: the othe
 
 /// What was changed, as the test calls it, and why nothing can notice it.
 pub(super) const UNNOTICED: &[(&str, &str)] = &[
+    ("access.checked: time without stacks, too", "its sign is told by stacks as well: without them it is not seen"),
     (
         "cpu.crowded: sign 'time waiting for the program's other tasks, in parts of the time on CPUs,' not divided",
         CLAIM_SAYS_IT,
