@@ -237,12 +237,11 @@ impl Varied {
         if offset >= span.file_bytes {
             return None;
         }
-        let length = match place.length {
-            Some(length) => length,
-            None => {
-                let end = span.start_again.saturating_add(span.region_bytes);
-                self.length(direction, place.random, end.saturating_sub(offset))?
-            }
+        let length = if let Some(length) = place.length {
+            length
+        } else {
+            let end = span.start_again.saturating_add(span.region_bytes);
+            self.length(direction, place.random, end.saturating_sub(offset))?
         };
         if offset + u64::from(length) > span.file_bytes {
             return None;
@@ -461,7 +460,7 @@ impl Varied {
             self.zone_bytes = 0;
             walk.base = walk.base.saturating_add(stride.range_bytes).saturating_add(stride.skip_bytes);
             if walk.base >= walk.span.file_bytes {
-                walk.base = walk.span.start;
+                walk.base = walk.span.start_again;
             }
             *position = walk.base;
         }

@@ -1,8 +1,9 @@
 //! How a worker moves: on a plain walk where that will do, else on a varied one.
 
+use pagelab_fiojob::engines;
 use pagelab_fiojob::value::{Extent, Percent};
 use pagelab_fiojob::words::{MapOrder, Modifier, RandomGenerator};
-use pagelab_fiojob::{Caps, Direction, JobSpec, Lengths};
+use pagelab_fiojob::{Caps, Direction, JobOptions, JobSpec, Lengths};
 
 use super::spans::Spans;
 use crate::error::LoadError;
@@ -149,11 +150,16 @@ pub(super) fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, L
     })
 }
 
-/// Whether a pass is over when as many bytes were given as the job's size has. fio 3.33 counts for that what is queued, and nothing that
-/// completes at once: with such engines a pass goes on in files that are longer, as far as all passes together go.
+/// Whether the engine's passes are over when as many bytes were given as the job's size has. fio 3.33 counts for that what is queued, and
+/// nothing that completes at once: with such engines a pass goes on in files that are longer, as far as all passes together go. Its
+/// vsync gathers operations before it calls.
+pub(crate) fn ends_passes_at_size(options: &JobOptions) -> bool {
+    !options.caps().contains(Caps::SYNCHRONOUS) || options.ioengine.0 == engines::VSYNC.name
+}
+
 fn ends_at_size(job: &JobSpec) -> bool {
     let o = &job.options;
-    !o.caps().contains(Caps::SYNCHRONOUS) || o.verifies() || o.rw.0.trims()
+    ends_passes_at_size(o) || o.verifies() || o.rw.0.trims()
 }
 
 fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {

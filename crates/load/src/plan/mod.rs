@@ -16,6 +16,8 @@ use std::sync::Arc;
 use pagelab_fiojob::value::Extent;
 use pagelab_fiojob::{Caps, JobSpec, Workload};
 
+pub(crate) use course::ends_passes_at_size;
+
 use crate::error::LoadError;
 use crate::offsets::varied::FileSpan;
 use crate::offsets::{Course, VariedCourse};

@@ -34,7 +34,7 @@ use crate::error::LoadError;
 use crate::fault::Fault;
 use crate::histogram::Recorder;
 use crate::offsets::{Order, Replayed, Stamped, Stream, Varied};
-use crate::plan::FilePlan;
+use crate::plan::{FilePlan, ends_passes_at_size};
 use crate::random::{SplitMix64, derive_seed};
 use crate::report::{Failure, Usage, WorkerReport};
 use crate::shared::{Stage, State};
@@ -200,8 +200,7 @@ fn make_logs(task: &Task<'_>) -> Result<(), LoadError> {
 /// each other, none of which reaches beyond its file: a block behind it ends a pass.
 fn is_seamless(task: &Task<'_>) -> bool {
     let options = &task.job.options;
-    // Engines with a queue end a pass at its size, in fio, too.
-    let goes_on = options.time_based || options.caps().contains(Caps::SYNCHRONOUS);
+    let goes_on = options.time_based || !ends_passes_at_size(options);
     if task.plan.replay.is_some() || options.verifies() || !goes_on {
         return false;
     }

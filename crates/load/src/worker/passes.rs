@@ -10,6 +10,7 @@ use crate::engines::{Engine, StartOver};
 use crate::fault::Fault;
 use crate::histogram::Latencies;
 use crate::offsets::PassLimit;
+use crate::plan::ends_passes_at_size;
 use crate::report::{Failure, Moments, Window, WorkerReport};
 use crate::safety::Ownership;
 use crate::verify::walk::Checked;
@@ -26,8 +27,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let loops = self.options.loops;
         let plan = self.task.plan;
-        let region = plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes);
-        if self.passes >= loops && !self.more_to_do(region) {
+        let region = self.region_bytes();
+        if self.passes >= loops && !(self.more_to_do() && self.begins_anew()) {
             return None;
         }
         let each = plan.io_bytes.unwrap_or(region);
@@ -45,19 +46,35 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
 
     /// Whether a pass follows the last loop. As in fio: where less than `io_size` was done, or, in jobs that verify what they write, less
     /// than the region has, and the rest is at least a block. Reads that verify count.
-    fn more_to_do(&self, region: u64) -> bool {
+    fn more_to_do(&self) -> bool {
         let o = self.options;
-        // As in fio a pass of an engine without a queue goes on to the end of its files, and they are gone through once more only where
-        // there are several loops, or do_verify=1, which it is unless it is said to be 0, also in jobs that verify nothing.
-        if o.loops <= 1 && !o.do_verify && o.caps().contains(Caps::SYNCHRONOUS) {
-            return false;
-        }
         // What a state says was written is verified once.
-        let verified = (S::VERIFIED && o.do_verify && !o.verify_state_load).then_some(region);
+        let verified = (S::VERIFIED && o.do_verify && !o.verify_state_load).then_some(self.region_bytes());
         let Some(each) = self.task.plan.io_bytes.or(verified) else { return false };
         let [read, write] = self.task.plan.course.block_bytes;
         let done = self.covered + self.verifying_bytes;
         each.checked_sub(done).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
+    }
+
+    /// Whether a pass behind the last loop finds anything to do. As in fio a pass that does not end at its size goes on to the end of its
+    /// files, and they are gone through once more only where there are several loops, or do_verify=1, which it is unless it is said to
+    /// be 0, also in jobs that verify nothing.
+    fn begins_anew(&self) -> bool {
+        let o = self.options;
+        o.loops > 1 || o.do_verify || ends_passes_at_size(o)
+    }
+
+    /// Whether a loop begins that has nothing to do, because earlier ones did all that `io_size` or `number_ios` leaves, or because files
+    /// that are not gone through once more have less than `io_size` asks for.
+    fn idle_loop_follows(&self) -> bool {
+        let loops = self.options.loops;
+        self.passes < loops || (self.seamless && loops > 1) || (self.more_to_do() && !self.begins_anew())
+    }
+
+    /// Bytes of a pass.
+    fn region_bytes(&self) -> u64 {
+        let plan = self.task.plan;
+        plan.varied.as_ref().map_or(plan.course.region_bytes, |varied| varied.pass_bytes)
     }
 
     /// How the next pass begins: once more in files that stay open, until time is over, or in files that are opened anew.
@@ -124,17 +141,11 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         Ok(true)
     }
 
-    /// Flushes of a loop that has nothing left to do, because earlier ones did all that `io_size` or `number_ios` leaves. As in fio it
-    /// begins all the same: its files are opened anew, and flushed at its end.
+    /// Flushes of a loop that has nothing to do. As in fio it begins all the same: its files are opened anew, and flushed at its end.
     fn flush_idle_loop(&mut self, how: StartOver, covered: u64) -> Result<(), Failure> {
         let o = self.options;
-        let is_left = self.passes < o.loops || (self.seamless && o.loops > 1);
-        if !is_left
-            || how != StartOver::Reopen
-            || covered == 0
-            || !(o.end_fsync || o.fsync_on_close)
-            || !o.rw.0.writes()
-        {
+        let begins = how == StartOver::Reopen && covered > 0 && self.idle_loop_follows();
+        if !begins || !(o.end_fsync || o.fsync_on_close) || !o.rw.0.writes() {
             return Ok(());
         }
         self.start_over(how)?;
@@ -149,7 +160,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// nothing left to do.
     fn note_unlink(&mut self, goes_on: bool) {
         let removes = self.options.unlink_each_loop && self.next_start() == StartOver::Reopen;
-        self.unlinks_at_end = removes && !goes_on && self.passes < self.options.loops;
+        self.unlinks_at_end = removes && !goes_on && self.idle_loop_follows();
     }
 
     /// Removes the files that [`Drive::note_unlink`] found to be left to nobody.

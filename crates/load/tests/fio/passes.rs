@@ -289,6 +289,7 @@ fn passes_go_on_to_io_size_as_by_fio() {
         "--rw=randread --do_verify=0",
         "--rw=write --do_verify=0 --loops=2",
         "--rw=write --do_verify=0 --ioengine=libaio",
+        "--rw=write --do_verify=0 --ioengine=vsync",
         "--rw=randwrite --do_verify=0 --ioengine=mmap",
         "--rw=write --verify=md5",
         "--rw=write --verify=md5 --loops=2",
@@ -324,6 +325,7 @@ fn idle_loops_flush_as_by_fio() {
         ("--number_ios=8 --loops=1 --end_fsync=1", 1),
         ("--number_ios=8 --loops=3 --end_fsync=1 --unlink_each_loop=1", 2),
         ("--io_size=8k --loops=2 --end_fsync=1", 2),
+        ("--size=64k --io_size=128k --do_verify=0 --end_fsync=1", 2),
         // Without a map the first loop does all, where the engine has no queue.
         ("--rw=randwrite --norandommap --loops=3 --end_fsync=1", 2),
         ("--rw=randwrite --random_distribution=zipf:1.2 --loops=3 --end_fsync=1 --ioengine=libaio", 3),

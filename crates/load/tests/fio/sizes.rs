@@ -90,6 +90,7 @@ fn percentages_are_taken_anew_in_further_loops() {
         ("--rw=write --size=64k --offset=25% --ioengine=mmap --loops=2", 16 + 12),
         ("--rw=write --size=64k --file_append=1 --loops=3", 16),
         ("--rw=read --size=64k --file_append=1 --loops=2 --ioengine=libaio", 16),
+        ("--rw=write --size=256k --file_append=1 --loops=3 --zonemode=strided --zonesize=32k --zoneskip=64k", 24),
     ] {
         assert_eq!(same_operations(&format!("{job} --bs=4k")).len(), expected, "{job}");
     }
