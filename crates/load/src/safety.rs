@@ -187,8 +187,11 @@ impl<'a> Ownership<'a> {
         if !self.is_ours(fd.as_fd(), path) {
             return Ok(false);
         }
-        std::fs::remove_file(path)?;
-        Ok(true)
+        match std::fs::remove_file(path) {
+            // Somebody else was faster.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(true),
+        }
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) trait OpenFile: Sized {
     fn start_over(&mut self, how: StartOver) -> Result<(), Fault>;
 }
 
+/// How often others may remove a file while it is made anew.
+const MOST_REMOVALS: u32 = 1000;
+
 /// A file or device, opened as the job asks.
 pub(crate) struct TargetFile {
     /// `None` only between closing and opening again.
@@ -87,13 +90,22 @@ impl TargetFile {
         }
     }
 
-    fn make_anew(&self) -> Result<(), Fault> {
-        let ownership = Ownership::new(&self.state_dir);
-        // A file that pagelab did not make stays and is written over.
-        if ownership.remove(&self.path).map_err(|error| Fault::Errno(error.raw_os_error().unwrap_or(libc::EIO)))? {
-            ownership.create(&self.path).map_err(|_| Fault::Errno(libc::EIO))?;
+    /// Removes the file, makes it anew and opens it. Between any two of these another worker of the same file may have done the first:
+    /// then all is tried again.
+    fn open_anew(&self, ownership: &Ownership<'_>) -> Result<OwnedFd, Fault> {
+        for _ in 0..MOST_REMOVALS {
+            // A file that pagelab did not make stays and is written over.
+            let removed = ownership.remove(&self.path);
+            let removed = removed.map_err(|error| Fault::Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+            if removed || self.path.symlink_metadata().is_err() {
+                ownership.create(&self.path).map_err(|_| Fault::Errno(libc::EIO))?;
+            }
+            match open_with(&self.path, self.flags, self.permit.as_ref(), ownership) {
+                Err(Unopened::Errno(rustix::io::Errno::NOENT)) => {}
+                opened => return Ok(opened?),
+            }
         }
-        Ok(())
+        Err(Fault::Errno(libc::ENOENT))
     }
 
     /// Brings the region into the page cache.
@@ -240,11 +252,12 @@ impl OpenFile for TargetFile {
             StartOver::Reopen => {
                 // Closed first, as in fio: a job never has its file open twice.
                 self.fd = None;
-                if self.anew {
-                    self.make_anew()?;
-                }
                 let ownership = Ownership::new(&self.state_dir);
-                self.fd = Some(open_with(&self.path, self.flags, self.permit.as_ref(), &ownership)?);
+                self.fd = Some(if self.anew {
+                    self.open_anew(&ownership)?
+                } else {
+                    open_with(&self.path, self.flags, self.permit.as_ref(), &ownership)?
+                });
                 self.advise();
             }
             StartOver::Rewind | StartOver::Reread => self.drop_cached(),

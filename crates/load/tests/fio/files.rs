@@ -165,6 +165,16 @@ fn logs_without_operations_are_made() {
     }
 }
 
+/// Workers of one file that each remove it find it gone now and then, and make it anew.
+#[test]
+fn workers_of_one_file_make_it_anew() {
+    let place = tempfile::tempdir().expect("tempdir");
+    let file = format!("--filename={}", place.path().join("f").display());
+    let job = ["--name=j", "--rw=write", "--bs=4k", "--size=8k", "--loops=300", "--unlink_each_loop=1", "--numjobs=3"];
+    let report = crate::common::run(&[&job[..], &["--thread=1", &file]].concat());
+    assert_eq!(crate::common::totals(&report)[2], 3 * 300 * 2);
+}
+
 /// `unlink_each_loop`: each loop but the first removes the files, and makes them anew if it has anything left to do.
 #[test]
 fn what_loops_that_unlink_leave() {
