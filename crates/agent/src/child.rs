@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid};
 
@@ -17,6 +19,8 @@ use crate::usage::{BpfTime, CpuTime, cpu_time, own_cpu_time};
 
 /// Lines of a child's standard error that are kept.
 const MOST_LINES: usize = 20;
+/// How long the reader of an ended child's standard error gets for what it wrote last.
+const LAST_WORDS_TIME: Duration = Duration::from_millis(100);
 /// What sudo sets: with it files would be made in the name of the user who called it, those of a service would not.
 const SUDO: [&str; 5] = ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME"];
 
@@ -37,6 +41,8 @@ pub(crate) struct Running {
     process: PathBuf,
     bpf: BpfTime,
     said: Arc<Mutex<Vec<String>>>,
+    /// Puts what it writes into `said`; none where no thread could be had.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// A child that has ended.
@@ -76,11 +82,9 @@ impl Running {
         unsafe { command.pre_exec(own_session) };
         let mut child = command.spawn()?;
         let said = Arc::default();
-        if let Some(stderr) = child.stderr.take() {
-            keep_lines(stderr, Arc::clone(&said));
-        }
+        let reader = child.stderr.take().and_then(|stderr| keep_lines(stderr, Arc::clone(&said)));
         let process = PathBuf::from(format!("/proc/{}", child.id()));
-        Ok(Self { bpf: BpfTime::of(child.id()), child, process, said })
+        Ok(Self { bpf: BpfTime::of(child.id()), child, process, said, reader })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -112,8 +116,18 @@ impl Running {
             Err(_) => std::os::unix::process::ExitStatusExt::from_raw(libc::SIGKILL),
         };
         let cpu_ns = own_cpu_time().children_ns.saturating_sub(before);
+        self.await_reader();
         let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
         Some(Ended { status, cpu_ns, bpf_ns: self.bpf.seen_ns, said })
+    }
+
+    /// What it wrote last may not have been read yet when it has ended. A child of its own may have its standard error open for as long
+    /// as it likes, and is not waited for.
+    fn await_reader(&self) {
+        let end = Instant::now() + LAST_WORDS_TIME;
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Sends it a signal; one that has ended is a zombie of ours until it is waited for, and gets none.
@@ -130,14 +144,14 @@ impl Running {
         loop {
             match self.ended() {
                 Some(ended) => return ended,
-                None => std::thread::sleep(std::time::Duration::from_millis(1)),
+                None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
     }
 }
 
 /// Keeps the first lines that a child writes, and reads the rest so that it need not wait.
-fn keep_lines(stderr: ChildStderr, said: Arc<Mutex<Vec<String>>>) {
+fn keep_lines(stderr: ChildStderr, said: Arc<Mutex<Vec<String>>>) -> Option<JoinHandle<()>> {
     let read = move || {
         for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
             let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,13 +161,11 @@ fn keep_lines(stderr: ChildStderr, said: Arc<Mutex<Vec<String>>>) {
         }
     };
     // Without the thread a child that says much waits for its reader, and is ended as one that hangs.
-    drop(std::thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10).spawn(read));
+    std::thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10).spawn(read).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     fn shell(words: &str) -> Running {
@@ -178,10 +190,7 @@ mod tests {
         let ended = wait(&mut running);
         assert_eq!(ended.status.code(), Some(3));
         assert!(ended.cpu_ns >= 20_000_000, "{ended:?}");
-        // The reader may be behind the end.
-        std::thread::sleep(Duration::from_millis(100));
-        let said = if ended.said.is_empty() { running.said.lock().expect("no panic").clone() } else { ended.said };
-        assert_eq!(said, ["one", "two"]);
+        assert_eq!(ended.said, ["one", "two"]);
     }
 
     #[test]
