@@ -11,7 +11,7 @@ What a job leaves to its random numbers (which direction, which block size, whic
 deviations of as many throws of a coin: the programs draw different numbers. Where one throw decides much (random blocks of sizes
 that differ, random zones, laws that reach beyond the file) each program runs five times, each time by other numbers, and the ranges of
 figures must meet; ranges of five do not in one of 126 figures that chance makes, so ten more are run then, and ranges of fifteen must. Sizes of files that are drawn are not compared. The rest must be equal. A job that fio refuses, or that fails in fio
-(an error, a signal that ends it), is not compared; one that only one of the two runs is listed with the other's words, and is no
+(an error, a signal that ends it, no end at all), is not compared; one that only one of the two runs is listed with the other's words, and is no
 difference. What fio does otherwise than its manual says, and pagelab as it says, is listed as not followed.
 
 The last line counts them; the status is 1 if a job differs. `--only INDEX --keep` runs one again and leaves its folders.
@@ -19,11 +19,14 @@ The last line counts them; the status is 1 if a job differs. `--only INDEX --kee
 
 import argparse
 import collections
+import contextlib
 import json
+import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +36,8 @@ FLUSHES = ("fsync", "fdatasync", "sync_file_range", "msync", "syncfs", "sync")
 # Of figures that random numbers decide.
 TOLERANCE = 0.2
 TIMEOUT_S = 60
+# The status of a program that did not end within it.
+TIMEOUT = "timeout"
 
 SIZES = ("64k", "256k", "1m", "1000k", "300000")
 BLOCKS = ("512", "1k", "4k", "4096", "8k", "16k", "3k", "64k")
@@ -172,17 +177,29 @@ class Ran:
         trace = folder.with_suffix(".strace")
         watch = ["strace", "-f", "-qq", "-y", "-e", "signal=none", "-e", f"trace={','.join(FLUSHES)}", "--seccomp-bpf", "-o", trace]
         words = [*map(str, watch), *words, "--output-format=json", "job.fio"]
-        try:
-            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            self.status, self.said, self.jobs, self.flushes, self.files = "timeout", "", {}, {}, {}
-            return
-        self.status, self.said = done.returncode, done.stderr.strip()
-        self.jobs = reported(done.stdout)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(words, cwd=folder, text=True, errors="replace", start_new_session=True, **pipes) as program:
+            try:
+                printed, said = program.communicate(timeout=TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                # All of them: strace leaves what it traced running.
+                kill_tree(program.pid)
+                self.status, self.said, self.jobs, self.flushes, self.files = TIMEOUT, "", {}, {}, {}
+                return
+        self.status, self.said = program.returncode, said.strip()
+        self.jobs = reported(printed)
         self.flushes = flushes(trace.read_text(errors="replace"), folder)
         skipped = {"job.fio"}
         files = (path for path in folder.rglob("*") if path.is_file() and path.name not in skipped and path.suffix != ".state")
         self.files = {str(path.relative_to(folder)): path.stat().st_size for path in files}
+
+
+def kill_tree(pid):
+    """Kills a process and its descendants; workers have sessions of their own."""
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        kill_tree(int(child))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def reported(text):
@@ -348,7 +365,7 @@ def asked(binary, seed, index, keep):
     try:
         fios, mines = ran(range(5 if by_one_throw else 1))
         fio, mine = fios[0], mines[0]
-        if "got signal=" in fio.said or any(values[0] for key, values in fio.jobs.items() if key[1] == "error"):
+        if fio.status == TIMEOUT or "got signal=" in fio.said or any(values[0] for key, values in fio.jobs.items() if key[1] == "error"):
             return "failed in fio", []
         if fio.status == 0 and mine.status == 0 or fio.jobs and mine.jobs:
             found = differences(fios, mines, jobs)

@@ -151,7 +151,8 @@ fn accounts_of_what_runs_already_begin_with_the_recording() {
         let (out, begun) = (dir.path().join(name), on_cpu());
         run(pagelab().args(["record", "--duration", "1", "-o"]).arg(&out).args(target), 0);
         let (most, clock) = (on_cpu() - begun, counted(&out)[0]);
-        assert!(clock >= 3e8, "{name}: {clock} ns of a second");
+        // A second of the time that starting and closing take, too; how much of it the loop gets is up to what runs beside.
+        assert!(clock >= 0.25 * most && most > 0.0, "{name}: {clock} ns of {most}");
         assert!(clock <= most || name == "system", "{name}: {clock}, at most {most}");
     }
 }
