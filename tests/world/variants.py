@@ -196,9 +196,10 @@ class Ran:
 
 def kill_tree(pid):
     """Kills a process and its descendants; workers have sessions of their own."""
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        kill_tree(int(child))
-    with contextlib.suppress(ProcessLookupError):
+    # Who has ended meanwhile has neither.
+    with contextlib.suppress(OSError):
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            kill_tree(int(child))
         os.kill(pid, signal.SIGKILL)
 
 
