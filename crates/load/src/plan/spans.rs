@@ -95,8 +95,7 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
     let share = size.map_or(0, |size| size / count);
     let mut larger = size.map_or(0, |size| (size - share * count) / unit);
     let mut draw = SplitMix64::new(derive_seed(seed, 0xF11E));
-    let mut warnings = Vec::new();
-    let mut files = Vec::with_capacity(known.len());
+    let (mut warnings, mut files) = (Vec::new(), Vec::with_capacity(known.len()));
     let mut total = 0_u64;
     for file in known {
         let filesize = drawn_size(job, file, unit, &mut draw);
@@ -142,17 +141,19 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
             (true, None) => size.map_or(u64::MAX, |_| end.max(share)),
             (false, there) => end.max(there.unwrap_or(0)),
         };
-        let start_again =
-            if file.endless { start } else { self::start(job, clone, Some(file_bytes), &mut Vec::new())? };
-        files.push(FileSpan { start, region_bytes: bytes, file_bytes, start_again });
+        let mut span = FileSpan::fixed(start, bytes, file_bytes);
+        if !file.endless {
+            span.start_again = self::start(job, clone, Some(file_bytes), &mut Vec::new())?;
+        }
+        files.push(span);
         total = total.saturating_add(bytes);
     }
     let pass_bytes = size.map_or(total, |size| size.min(total));
-    let unfit = unfit(job, &files, size);
-    if unfit.is_none() {
-        warnings.extend(check_room(job, clone, &files, pass_bytes)?);
+    let mut spans = Spans { unfit: unfit(job, &files, size), files, pass_bytes, warnings };
+    if spans.unfit.is_none() {
+        spans.warnings.extend(check_room(job, clone, &spans.files, pass_bytes)?);
     }
-    Ok(Spans { files, pass_bytes, warnings, unfit })
+    Ok(spans)
 }
 
 /// Why a worker has nothing to do at all. As in fio: where the bytes of all files together, or the part of them that a percentage of
