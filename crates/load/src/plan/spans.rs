@@ -121,9 +121,7 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
             (None, None, _) => return Err(target("the file does not exist yet; give size=".to_owned())),
         };
         if let Some(Extent::Percent(percent @ 0..=99)) = o.size {
-            let whole = bytes + start;
-            bytes = Extent::Percent(percent).resolve(Some(whole)).unwrap_or(0).min(bytes);
-            bytes -= bytes % unit;
+            bytes = part(percent, start, bytes, unit);
         }
         if let Some(there) = beyond_device(file, start, bytes) {
             if clone == 0 {
@@ -154,6 +152,12 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
         spans.warnings.extend(check_room(job, clone, &spans.files, pass_bytes)?);
     }
     Ok(spans)
+}
+
+/// What a percentage of a file's size leaves of the `bytes` behind `start`, in whole units.
+fn part(percent: u64, start: u64, bytes: u64, unit: u64) -> u64 {
+    let asked = Extent::Percent(percent).resolve(Some(bytes + start)).unwrap_or(0).min(bytes);
+    asked - asked % unit
 }
 
 /// Why a worker has nothing to do at all. As in fio: where the bytes of all files together, or the part of them that a percentage of
