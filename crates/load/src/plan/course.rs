@@ -78,9 +78,9 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     let o = &job.options;
     let [only] = spans.files.as_slice() else { return false };
     let blocks = block_bytes(job);
+    let is_even = blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
     // Where the file goes on behind the region, fio lets the last block reach over the region's end.
-    let ends_with_block = only.file_bytes <= only.start + only.region_bytes
-        || blocks.iter().all(|bytes| only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
+    let ends_with_block = only.file_bytes <= only.start + only.region_bytes || is_even;
     let lengths = Direction::ALL.map(|direction| o.lengths(direction));
     let fixed = lengths.iter().all(Lengths::fixed);
     // Random blocks of more than one length, also of directions that the job does not do, are taken in a map.
@@ -95,8 +95,7 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     // A pass of both directions that does not end at its size is longer than the region.
     let mixes_on = o.rw.0.is_mixed() && !ends_at_size(job) && o.io_size.is_some();
     // A file that ends within a block is closed, and flushed for that, before the pass ends.
-    let closes =
-        o.fsync_on_close && blocks.iter().any(|bytes| !only.region_bytes.is_multiple_of(u64::from((*bytes).max(1))));
+    let closes = o.fsync_on_close && !is_even;
     let moves = only.start_again != only.start && (o.loops > 1 || o.io_size.is_some());
     spans.pass_bytes == only.region_bytes
         && spans.pass_bytes > 0

@@ -145,11 +145,12 @@ fn of_change(change: Change) -> Vec<(String, Change)> {
     }
 }
 
+type Names = &'static [&'static str];
+/// Gives the name that is put in the place of one.
+type Sibling = fn(&'static str) -> &'static str;
+
 /// A list without each of its names, and with the next one in the place of each.
-fn lists(
-    names: &'static [&'static str],
-    sibling: fn(&'static str) -> &'static str,
-) -> Vec<(String, &'static [&'static str])> {
+fn lists(names: Names, sibling: Sibling) -> Vec<(String, Names)> {
     let fewer = without_each(names).filter(|(_, names)| !names.is_empty());
     let mut all: Vec<_> = fewer.map(|(at, rest)| (format!("without {}", names[at]), rest)).collect();
     for (at, name) in names.iter().copied().enumerate() {
@@ -158,18 +159,24 @@ fn lists(
     all
 }
 
+/// A quotient with other names above it, and with others below it.
+fn of_quotient(
+    (over, next_over): (Names, Sibling),
+    (under, next_under): (Names, Sibling),
+    make: impl Fn(Names, Names) -> Quantity,
+) -> Vec<(String, Quantity)> {
+    let above = lists(over, next_over).into_iter().map(|(what, over)| (what, make(over, under)));
+    let below = lists(under, next_under).into_iter().map(|(what, under)| (format!("below: {what}"), make(over, under)));
+    above.chain(below).collect()
+}
+
 /// The quantity without one of its names, and with the next of the same file of the kernel in its place.
 fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
-    let over_and_under =
-        |over, under, sibling, make: fn(&'static [&'static str], &'static [&'static str]) -> Quantity| {
-            let mut all: Vec<_> =
-                lists(over, sibling).into_iter().map(|(what, over)| (what, make(over, under))).collect();
-            all.extend(
-                lists(under, sibling).into_iter().map(|(what, under)| (format!("below: {what}"), make(over, under))),
-            );
-            all.push(("upside down".to_owned(), make(under, over)));
-            all
-        };
+    let over_and_under = |over, under, sibling, make: fn(Names, Names) -> Quantity| {
+        let mut all = of_quotient((over, sibling), (under, sibling), make);
+        all.push(("upside down".to_owned(), make(under, over)));
+        all
+    };
     match quantity {
         Quantity::Events(names) => {
             lists(names, next_metric).into_iter().map(|(what, names)| (what, Quantity::Events(names))).collect()
@@ -203,16 +210,13 @@ fn of_quantity(quantity: Quantity) -> Vec<(String, Quantity)> {
             all
         }
         Quantity::TimePer(over, under) => {
-            let mut all = over_and_under(over, under, next_component, Quantity::TimePer);
+            let mut all = of_quotient((over, next_component), (under, next_metric), Quantity::TimePer);
             all.push(("not divided".to_owned(), Quantity::Time(over)));
             all
         }
         Quantity::TimeInRatio(over, way, under) => {
             let make = |over, under| Quantity::TimeInRatio(over, way, under);
-            let of_over = lists(over, next_component).into_iter().map(|(what, over)| (what, make(over, under)));
-            let of_under = lists(under, next_component).into_iter();
-            let mut all: Vec<_> = of_over.collect();
-            all.extend(of_under.map(|(what, under)| (format!("below: {what}"), make(over, under))));
+            let mut all = of_quotient((over, next_component), (under, next_component), make);
             all.extend(of_time_in(over, way, under));
             all
         }
