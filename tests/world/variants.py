@@ -245,12 +245,13 @@ def left_to_chance(options):
 
 def decided_by_one_throw(options):
     """A draw without room ends the job, or the map cuts draws to what is left: it counts blocks of the least size, and a zone or a law
-    reaches beyond the file."""
+    reaches beyond the file, or a sequence that a random block began."""
     sizes = "," in options.get("bs", "") or "bsrange" in options or "bssplit" in options
     leaves_file = options.get("random_distribution", "").startswith(("normal", "zipf", "pareto"))
     # Further loops begin elsewhere, and reach as far.
     leaves_file |= "loops" in options and ("%" in options.get("offset", "") or "file_append" in options)
-    return options["rw"].startswith("rand") and (sizes or "zonemode" in options or leaves_file)
+    jumps = options.get("percentage_random", "100") != "100"
+    return options["rw"].startswith("rand") and (sizes or "zonemode" in options or leaves_file or jumps)
 
 
 def not_followed(options, found):
@@ -266,6 +267,9 @@ def not_followed(options, found):
     queued = options["ioengine"] in ("io_uring", "posixaio") and int(options.get("iodepth", 1)) > 1
     if queued and any(name in options for name in FLUSHES) and all("sync" in words for words in found):
         return "flushes on the way are queued, and further ones until the first is done"
+    mapped = not any(name in options for name in ("norandommap", "random_distribution")) and options.get("random_generator") != "lfsr"
+    if "verify" in options and options.get("percentage_random", "100") != "100" and mapped:
+        return "with a random map, blocks that were written again are read as often as they were written"
     reads = options["rw"].split(":")[0] in ("rw", "randrw")
     if options["ioengine"] in ("io_uring", "libaio", "posixaio", "vsync") and reads and "unlink_each_loop" in options:
         return "a read behind the end of a file that a loop has made anew is done, without a byte and without an error"

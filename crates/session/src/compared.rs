@@ -103,7 +103,9 @@ impl Figures {
     }
 
     fn of_run(&self) -> Option<String> {
-        let ((_, counted_ns), run_ns) = self.waited.zip(self.run_ns)?;
+        let ((_, counted_ns), switched_ns) = self.waited.zip(self.run_ns)?;
+        // A task that ends without having left its CPU is told by its own account alone.
+        let run_ns = switched_ns.max(self.ended.map_or(0, |tasks| tasks.cpu_ns.0 + tasks.cpu_ns.1));
         (counted_ns > run_ns + RUN_NS + counted_ns * RUN_PCT / 100).then(|| {
             format!(
                 "the kernel counted {:.3} s of CPU time of the command and of the children that it waited for, {:.3} s of it of recorded \
@@ -191,6 +193,15 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("4153 page faults") && found[0].contains("54 of them"), "{found:?}");
         assert!(found[1].contains("0.620 s") && found[1].contains("0.110 s"), "{found:?}");
+    }
+
+    #[test]
+    fn tasks_that_ended_before_they_left_their_cpu_are_not_missing() {
+        let second = 1_000_000_000;
+        let ended = |cpu_ns| Some(EndedTasks { tasks: 2, faults: (10, 0), cpu_ns, dumped_core: false });
+        let of = |cpu_ns| Figures { ended: ended(cpu_ns), ..figures((10, second), 10, second / 2, 990) }.doubts();
+        assert_eq!(of((second / 10, second * 9 / 10)), [""; 0]);
+        assert_eq!(of((second / 10, second / 10)).len(), 1);
     }
 
     #[test]

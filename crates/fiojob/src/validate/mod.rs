@@ -507,6 +507,12 @@ impl Checker<'_> {
             let words = "=lfsr has no effect: random_distribution says how often each block comes; fio draws from all blocks and ends the job where one lies behind the file, if it is zoned";
             warn("random_generator", words.to_owned());
         }
+        let jumps = o.percentage_random.all().into_iter().flatten().any(|share| share.0 < 100);
+        let mapped = o.random_generator != RandomGenerator::Lfsr && o.distribution_is_even() && !o.norandommap;
+        if o.rw.0.is_random() && o.rw.0.writes() && o.verifies() && jumps && mapped {
+            let words = ": a block written again is compared once, with what was written last; fio compares it with each write before, and fails at that where all blocks are of one length";
+            warn("verify", words.to_owned());
+        }
         let queues_flushes = [engines::IO_URING.name, engines::POSIXAIO.name].contains(&o.ioengine.0.as_str());
         if !(queues_flushes && o.iodepth > 1 && o.rw.0.writes()) {
             return;

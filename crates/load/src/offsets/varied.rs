@@ -441,8 +441,9 @@ impl Varied {
         let mut draw = SplitMix64::new(derive_seed(self.course.seed, file as u64));
         let counted = match self.course.distribution {
             Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. } => {
-                // As in fio laws count blocks of the least length, up to the last one begun.
-                bytes.div_ceil(self.course.least_block())
+                // As in fio laws count blocks of the least length, up to the last one begun, and of the file, not of its zone: a
+                // place behind the file ends the pass.
+                walk.span.region_bytes.min(walk.span.file_bytes).div_ceil(self.course.least_block())
             }
             _ => blocks,
         };

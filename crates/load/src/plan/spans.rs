@@ -103,7 +103,12 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
         let start = start(job, clone, file.bytes, &mut warnings)?;
         let mut bytes = match (filesize, size, file.bytes) {
             (Some(bytes), _, _) => {
-                bytes.checked_sub(start).ok_or_else(|| target(format!("offset {start} is beyond filesize {bytes}")))?
+                // As in fio the least of a range is what counts, whatever was drawn.
+                let least = least_size(job, file).unwrap_or(bytes);
+                if start > least {
+                    return Err(target(format!("offset {start} is beyond filesize {least}")));
+                }
+                bytes.saturating_sub(start)
             }
             (None, Some(_), _) => {
                 let more = u64::from(larger > 0) * unit;
@@ -218,11 +223,21 @@ fn beyond_device(file: &Known, start: u64, bytes: u64) -> Option<u64> {
     if start.saturating_add(bytes) > device { Some(device - start) } else { None }
 }
 
+/// The size that a file has, if `filesize` allows it.
+fn allowed_size(job: &JobSpec, file: &Known) -> Option<u64> {
+    let range = job.options.filesize?;
+    file.bytes.filter(|there| (range.low_bytes..=range.high_bytes).contains(there))
+}
+
+/// The least size that `filesize` may give a file, or the one that it has and may keep.
+fn least_size(job: &JobSpec, file: &Known) -> Option<u64> {
+    allowed_size(job, file).or(job.options.filesize.map(|range| range.low_bytes))
+}
+
 /// The size that `filesize` gives a file: the one that it has, if that is in the range, else one that is drawn.
 fn drawn_size(job: &JobSpec, file: &Known, unit: u64, draw: &mut SplitMix64) -> Option<u64> {
     let range = job.options.filesize?;
-    let there = file.bytes.filter(|there| (range.low_bytes..=range.high_bytes).contains(there));
-    Some(there.unwrap_or_else(|| {
+    Some(allowed_size(job, file).unwrap_or_else(|| {
         let drawn = range.low_bytes + draw.below(range.high_bytes - range.low_bytes);
         if range.low_bytes == range.high_bytes { drawn } else { drawn - drawn % unit }
     }))

@@ -123,6 +123,11 @@ pub trait Checked: Source {
         None
     }
 
+    /// Whether a read of the backlog is next: no flush on the way comes between those, nor before them.
+    fn reads_backlog(&self) -> bool {
+        false
+    }
+
     /// From now on reads of what this pass wrote are given, until there are no more; false if there is nothing to compare.
     fn begin_replay(&mut self) -> bool {
         false
@@ -382,6 +387,11 @@ impl<W: Repeatable> Checked for Verified<W> {
             (Now::Walking, Role::Only | Role::Reads) => Some(None),
             (Now::Again { .. } | Now::Listed { .. }, _) => Some(self.expected),
         }
+    }
+
+    fn reads_backlog(&self) -> bool {
+        let is_listed = matches!(self.now, Now::Listed { left, last: false } if left > 0);
+        self.backlog_is_due() || is_listed && self.history.as_ref().is_some_and(|history| !history.0.is_empty())
     }
 
     fn begin_replay(&mut self) -> bool {

@@ -38,7 +38,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.source.finished() {
             return Ok(None);
         }
-        if let Some(end) = self.flush_if_due() {
+        if !self.source.reads_backlog()
+            && let Some(end) = self.flush_if_due()
+        {
             return Err(end);
         }
         let preferred = self.source.draw_direction();

@@ -20,7 +20,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// The work due before an operation of a plain walk: flushing, waiting.
     #[cold]
     pub(super) fn attend(&mut self, operation: Operation) -> Option<End> {
-        if let Some(end) = self.flush_if_due() {
+        let is_compared = S::VERIFIED && self.source.to_check().is_some();
+        if !is_compared && let Some(end) = self.flush_if_due() {
             return Some(end);
         }
         self.flushing.issued(operation);

@@ -344,6 +344,10 @@ fn idle_loops_flush_as_by_fio() {
             "--rw=randwrite --size=256k --zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k --loops=3 --end_fsync=1",
             1,
         ),
+        // Reads of the backlog are no turn for a flush.
+        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8", 16),
+        ("--size=64k --fdatasync=3 --rw=randwrite --verify=crc32c --verify_backlog=3 --nrfiles=3", 4),
+        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8 --verify_backlog_batch=3 --ioengine=libaio", 16),
         ("--number_ios=8 --loops=3", 0),
     ] {
         let counted = flushes(&format!("--rw=write --bs=4k --size=256k {job}"));

@@ -133,6 +133,22 @@ fn workers_do_as_much_as_those_of_fio() {
     }
 }
 
+/// Of a range of sizes the least counts, whatever is drawn; a file that is there and in the range keeps its own.
+#[test]
+fn offsets_beyond_the_least_size_are_refused() {
+    for (there, works) in [(None, false), (Some(48 << 10), false), (Some(4 << 10), false), (Some(96 << 10), true)] {
+        for mut program in [crate::common::fio_program(), crate::common::pagelab()] {
+            let place = tempfile::tempdir().expect("tempdir");
+            if let Some(bytes) = there {
+                std::fs::write(place.path().join("j.0.0"), vec![1_u8; bytes]).expect("write");
+            }
+            let job = "--name=j --rw=randread --bs=1k --size=1m --filesize=16k-8m --offset=64k";
+            let output = program.current_dir(place.path()).args(job.split(' ')).output().expect("runs");
+            assert_eq!(output.status.success(), works, "{there:?}: {program:?}: {output:?}");
+        }
+    }
+}
+
 /// A job all of whose files together have less than a block fails without having made them; the others go on.
 #[test]
 fn jobs_without_a_block_fail_alone() {

@@ -81,6 +81,20 @@ fn loops_begin_in_the_first_zone() {
     }
 }
 
+/// A law counts the blocks of the file from where the zone begins: what lies behind the end of the file ends the job.
+#[test]
+fn laws_reach_beyond_their_zone() {
+    let zones = "--zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k";
+    for law in ["normal:20", "zipf:1.1", "pareto:0.3"] {
+        let job = format!("--ioengine=null --rw=randwrite --bs=4k --size=4m --random_distribution={law} {zones}");
+        let ([theirs, ours], _) = logs(&job);
+        for (program, log) in [("fio", theirs), ("pagelab", ours)] {
+            assert!((8..1024).contains(&log.len()), "{program}: {job}: {}", log.len());
+            assert!(log[..8].iter().any(|operation| operation.offset >= 64 << 10), "{program}: {job}: {log:?}");
+        }
+    }
+}
+
 #[test]
 fn what_contradicts_zones_is_refused() {
     for (words, said) in [
