@@ -233,9 +233,14 @@ def flushes(trace, folder):
     return dict(seen)
 
 
+def is_mixed(options):
+    """Whether a job reads and writes."""
+    return options["rw"].split(":")[0] in ("rw", "randrw")
+
+
 def left_to_chance(options):
     """What random numbers decide in a job: directions, sizes, files."""
-    mixed = "rw" in options["rw"].split(":")[0].replace("randwrite", "").replace("randread", "")
+    mixed = is_mixed(options)
     sizes = any(name in options for name in ("bsrange", "bssplit")) or ("," in options.get("bs", "") and mixed)
     ranged = "-" in options.get("filesize", "")
     file_by_chance = options.get("file_service_type", "").startswith("random") and "nrfiles" in options
@@ -245,13 +250,17 @@ def left_to_chance(options):
 
 def decided_by_one_throw(options):
     """A draw without room ends the job, or the map cuts draws to what is left: it counts blocks of the least size, and a zone or a law
-    reaches beyond the file, or a sequence that a random block began."""
+    reaches beyond the file, or a sequence that a random block began; where few blocks are written, the last of them ends the file.
+    In a mixed job every read behind a write that makes a flush due is followed by one: few writes have many flushes, or none."""
     sizes = "," in options.get("bs", "") or "bsrange" in options or "bssplit" in options
     leaves_file = options.get("random_distribution", "").startswith(("normal", "zipf", "pareto"))
     # Further loops begin elsewhere, and reach as far.
     leaves_file |= "loops" in options and ("%" in options.get("offset", "") or "file_append" in options)
     jumps = options.get("percentage_random", "100") != "100"
-    return options["rw"].startswith("rand") and (sizes or "zonemode" in options or leaves_file or jumps)
+    few = any(name in options for name in ("io_size", "number_ios"))
+    if is_mixed(options) and any(name in options for name in FLUSHES):
+        return True
+    return options["rw"].startswith("rand") and (sizes or "zonemode" in options or leaves_file or jumps or few)
 
 
 def not_followed(options, found):
@@ -264,14 +273,13 @@ def not_followed(options, found):
         return "random_distribution=zoned has no effect beside lfsr, but that a block behind the file ends the job"
     if "zonemode" in options and int(options.get("nrfiles", 1)) > 1 and options.get("openfiles") != "1":
         return "zones of files that are open at once are those of whichever file is worked on"
-    queued = options["ioengine"] in ("io_uring", "posixaio") and int(options.get("iodepth", 1)) > 1
+    queued = options["ioengine"] in ("io_uring", "posixaio", "libaio") and int(options.get("iodepth", 1)) > 1
     if queued and any(name in options for name in FLUSHES) and all("sync" in words for words in found):
-        return "flushes on the way are queued, and further ones until the first is done"
+        return "flushes on the way go beside the writes, and how many depends on when those are done"
     mapped = not any(name in options for name in ("norandommap", "random_distribution")) and options.get("random_generator") != "lfsr"
     if "verify" in options and options.get("percentage_random", "100") != "100" and mapped:
         return "with a random map, blocks that were written again are read as often as they were written"
-    reads = options["rw"].split(":")[0] in ("rw", "randrw")
-    if options["ioengine"] in ("io_uring", "libaio", "posixaio", "vsync") and reads and "unlink_each_loop" in options:
+    if options["ioengine"] in ("io_uring", "libaio", "posixaio", "vsync") and is_mixed(options) and "unlink_each_loop" in options:
         return "a read behind the end of a file that a loop has made anew is done, without a byte and without an error"
     return ""
 

@@ -513,18 +513,24 @@ impl Checker<'_> {
             let words = ": a block written again is compared once, with what was written last; fio compares it with each write before, and fails at that where all blocks are of one length";
             warn("verify", words.to_owned());
         }
-        let queues_flushes = [engines::IO_URING.name, engines::POSIXAIO.name].contains(&o.ioengine.0.as_str());
-        if !(queues_flushes && o.iodepth > 1 && o.rw.0.writes()) {
+        if !(o.iodepth > 1 && o.rw.0.writes()) {
             return;
         }
+        let engine = o.ioengine.0.as_str();
+        let instead = if [engines::IO_URING.name, engines::POSIXAIO.name].contains(&engine) {
+            "goes on to ask for flushes until the first is done"
+        } else if engine == engines::LIBAIO.name {
+            "asks for none until a write has completed since the last"
+        } else {
+            return;
+        };
         let ranges = if o.sync_file_range.flags == 0 { 0 } else { o.sync_file_range.every };
         for (option, every) in [("fsync", o.fsync), ("fdatasync", o.fdatasync), ("sync_file_range", ranges)] {
             if every > 0 {
-                let engine = &o.ioengine.0;
                 warn(
                     option,
                     format!(
-                        ": {every} writes are completed before each flush; fio's {engine} flushes beside them, and goes on to ask for flushes until the first is done"
+                        ": {every} writes are completed before each flush; fio's {engine} flushes beside them, and {instead}"
                     ),
                 );
             }

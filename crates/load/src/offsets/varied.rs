@@ -614,7 +614,10 @@ impl Repeatable for Varied {
     fn repeats(&self, flushes: bool) -> bool {
         let course = &self.course;
         let once = if course.random {
-            course.once && course.random_percent.iter().all(|percent| *percent == 100)
+            // A sequence gives each start once, of blocks of the least length: longer ones lie upon each other.
+            let overlaps = course.by_sequence
+                && course.lengths.iter().any(|lengths| u64::from(lengths.max_bytes) > course.least_block());
+            course.once && !overlaps && course.random_percent.iter().all(|percent| *percent == 100)
         } else {
             true
         };

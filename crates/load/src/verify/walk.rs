@@ -521,6 +521,7 @@ mod tests {
             "--rw=randwrite --random_distribution=zipf:1.2",
             "--rw=randwrite --blockalign=512",
             "--rw=randwrite --bsrange=1k-8k --norandommap",
+            "--rw=randwrite --bssplit=4k/10:16k/90 --random_generator=lfsr",
             "--rw=randwrite:3 --rw_sequencer=identical",
             "--rw=write:4k",
             "--rw=write:-4k --offset=64k",

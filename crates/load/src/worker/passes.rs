@@ -93,6 +93,10 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.source.finished() && !self.goes_on() {
             return End::Pass;
         }
+        if ends_passes_at_size(self.options) && self.source.covered() >= self.region_bytes() {
+            // It has ended without looking for a further operation.
+            return End::Pass;
+        }
         self.flush_if_due().unwrap_or(End::Pass)
     }
 

@@ -344,10 +344,15 @@ fn idle_loops_flush_as_by_fio() {
             "--rw=randwrite --size=256k --zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k --loops=3 --end_fsync=1",
             1,
         ),
+        // Engines that end passes at their size ask for no further operation there.
+        ("--bs=64k --size=1m --loops=2 --fsync=8 --ioengine=libaio", 3),
+        ("--bs=64k --size=1m --loops=2 --fsync=8 --ioengine=vsync", 3),
+        ("--bs=64k --size=1100k --loops=2 --fsync=8 --ioengine=vsync", 4),
+        ("--bs=64k --size=1m --loops=2 --fsync=8", 4),
         // Reads of the backlog are no turn for a flush.
-        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8", 16),
+        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8", 15),
         ("--size=64k --fdatasync=3 --rw=randwrite --verify=crc32c --verify_backlog=3 --nrfiles=3", 4),
-        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8 --verify_backlog_batch=3 --ioengine=libaio", 16),
+        ("--size=64k --fsync=1 --verify=md5 --verify_backlog=8 --verify_backlog_batch=3 --ioengine=libaio", 15),
         ("--number_ios=8 --loops=3", 0),
     ] {
         let counted = flushes(&format!("--rw=write --bs=4k --size=256k {job}"));
