@@ -33,7 +33,7 @@ pub const SYNC: EngineDef = EngineDef {
 pub const VSYNC: EngineDef = EngineDef {
     name: "vsync",
     help: "readv(2) and writev(2), with lseek(2) where the position is another",
-    caps: Caps::FILE_CALLS,
+    caps: Caps::FILE_CALLS.with(Caps::GATHERS),
 };
 
 /// `ioengine=pvsync`.
@@ -60,7 +60,8 @@ pub const IO_URING: EngineDef = EngineDef {
         .with(Caps::NOWAIT)
         .with(Caps::UNCACHED)
         .with(Caps::POLLED)
-        .with(Caps::RINGS),
+        .with(Caps::RINGS)
+        .with(Caps::QUEUES_FLUSHES),
 };
 
 /// `ioengine=libaio`.
@@ -87,7 +88,8 @@ pub const POSIXAIO: EngineDef = EngineDef {
         .with(Caps::FSYNC)
         .with(Caps::BUFFERS)
         .with(Caps::TRIMS)
-        .with(Caps::RANGE_SYNC),
+        .with(Caps::RANGE_SYNC)
+        .with(Caps::QUEUES_FLUSHES),
 };
 
 /// `ioengine=splice`.

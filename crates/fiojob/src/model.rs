@@ -101,6 +101,8 @@ impl Caps {
     pub const UNCACHED: Self = Self(1 << 13);
     /// Has rings shared with the kernel.
     pub const RINGS: Self = Self(1 << 14);
+    /// Gathers operations that follow each other in a file before it calls: fio counts them as queued ones.
+    pub const GATHERS: Self = Self(1 << 15);
     /// Maps SysV segments.
     pub const SEGMENTS: Self = Self(1 << 16);
     /// Maps memory that may come from a memfd.
@@ -125,6 +127,8 @@ impl Caps {
     pub const DELETES: Self = Self(1 << 26);
     /// An operation is one of a whole file, whatever its size.
     pub const WHOLE_FILES: Self = Self(1 << 27);
+    /// Flushes are queued as writes are, in fio's engine of the name.
+    pub const QUEUES_FLUSHES: Self = Self(1 << 28);
     /// Not an ability: what an engine has that reads and writes files by system calls.
     pub const FILE_CALLS: Self = Self::FILES
         .with(Self::DIRECT)

@@ -257,6 +257,13 @@ pub struct SyncRange {
     pub every: u64,
 }
 
+impl SyncRange {
+    /// After how many writes there is a call; 0: never. Without a flag it would do nothing.
+    pub fn after_writes(&self) -> u64 {
+        if self.flags == 0 { 0 } else { self.every }
+    }
+}
+
 impl OptionValue for SyncRange {
     const KIND: &'static str = "words[:int]";
     const WORDS: &'static [(&'static str, &'static str)] = &[

@@ -513,18 +513,16 @@ impl Checker<'_> {
             let words = ": a block written again is compared once, with what was written last; fio compares it with each write before, and fails at that where all blocks are of one length";
             warn("verify", words.to_owned());
         }
-        if !(o.iodepth > 1 && o.rw.0.writes()) {
+        if o.iodepth <= 1 || !o.rw.0.writes() || self.caps().contains(Caps::SYNCHRONOUS) {
             return;
         }
-        let engine = o.ioengine.0.as_str();
-        let instead = if [engines::IO_URING.name, engines::POSIXAIO.name].contains(&engine) {
+        let engine = &o.ioengine.0;
+        let instead = if self.caps().contains(Caps::QUEUES_FLUSHES) {
             "goes on to ask for flushes until the first is done"
-        } else if engine == engines::LIBAIO.name {
-            "asks for none until a write has completed since the last"
         } else {
-            return;
+            "asks for none until a write has completed since the last"
         };
-        let ranges = if o.sync_file_range.flags == 0 { 0 } else { o.sync_file_range.every };
+        let ranges = o.sync_file_range.after_writes();
         for (option, every) in [("fsync", o.fsync), ("fdatasync", o.fdatasync), ("sync_file_range", ranges)] {
             if every > 0 {
                 warn(

@@ -1,6 +1,5 @@
 //! How a worker moves: on a plain walk where that will do, else on a varied one.
 
-use pagelab_fiojob::engines;
 use pagelab_fiojob::value::{Extent, Percent};
 use pagelab_fiojob::words::{MapOrder, Modifier, RandomGenerator};
 use pagelab_fiojob::{Caps, Direction, JobOptions, JobSpec, Lengths};
@@ -153,7 +152,7 @@ pub(super) fn plain(job: &JobSpec, spans: &Spans, seed: u64) -> Result<Course, L
 /// nothing that completes at once: with such engines a pass goes on in files that are longer, as far as all passes together go. Its
 /// vsync gathers operations before it calls.
 pub(crate) fn ends_passes_at_size(options: &JobOptions) -> bool {
-    !options.caps().contains(Caps::SYNCHRONOUS) || options.ioengine.0 == engines::VSYNC.name
+    !options.caps().contains(Caps::SYNCHRONOUS) || options.caps().contains(Caps::GATHERS)
 }
 
 fn ends_at_size(job: &JobSpec) -> bool {

@@ -28,11 +28,10 @@ pub(super) struct Flushing {
 impl Flushing {
     /// The rule of a job.
     pub(super) fn of(options: &JobOptions) -> Self {
-        let ranges = options.sync_file_range;
         let every = [
             (Due::Fsync, options.fsync),
             (Due::Fdatasync, options.fdatasync),
-            (Due::Range, if ranges.flags == 0 { 0 } else { ranges.every }),
+            (Due::Range, options.sync_file_range.after_writes()),
         ];
         Self { every, writes: 0, just_flushed: false }
     }
