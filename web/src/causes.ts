@@ -9,6 +9,11 @@ function record(rates: readonly ErrorRate[], confidence: string): string | null 
   return rate ? `wrong in ${rate.wrong} of ${rate.findings} known cases, at most ${rate.wrong_ci95_pct[1].toFixed(0)} % (${rate.measured})` : null;
 }
 
+/** The word of a finding's confidence; what was seen once is of one side, and says of which. */
+export function called(finding: Finding): string {
+  return finding.confidence === "seen_once" ? `seen once on ${finding.side}` : finding.confidence;
+}
+
 function list(title: string, items: readonly string[], ordered = false): HTMLElement | null {
   if (items.length === 0) return null;
   const rows = items.map((item) => h("li", {}, item));
@@ -24,7 +29,7 @@ function one(finding: Finding, rates: readonly ErrorRate[], id: string, isCompar
   return h(
     "article",
     { class: "finding", id },
-    h("h3", {}, h("a", { href: `#${id}` }, `${finding.rank}. ${finding.cause}`), " ", h("span", { class: `word ${finding.confidence}` }, finding.confidence)),
+    h("h3", {}, h("a", { href: `#${id}` }, `${finding.rank}. ${finding.cause}`), " ", h("span", { class: `word ${finding.confidence}` }, called(finding))),
     h("p", {}, `${finding.summary}.`),
     share && h("p", {}, h("strong", {}, share)),
     setting && h(

@@ -1,5 +1,6 @@
 /** The first thing on the page: what happened, in a sentence, and how sure that is. */
 
+import { called } from "./causes.js";
 import type { Comparison, Primary, Verdict } from "./document.js";
 import { h } from "./dom.js";
 import { quantity, ratio, significant } from "./format.js";
@@ -28,7 +29,7 @@ export function sentence(comparison: Comparison): string {
   const first = comparison.findings[0];
   const part = first?.effect?.of === "components" ? ", but a part of the time differs" : "";
   const most = shown === "" ? undefined : comparison.unknown?.components[0];
-  const cause = first ? `${part}: ${first.title} (${first.confidence})` : most ? `: no known cause; most of it ${most.component} (${most.about})` : "";
+  const cause = first ? `${part}: ${first.title} (${called(first)})` : most ? `: no known cause; most of it ${most.component} (${most.about})` : "";
   return `${WORDS[primary.verdict]}: ${primary.metric}${shown}${cause}.`;
 }
 

@@ -664,9 +664,19 @@ fn one_good_and_one_bad_recording() {
     assert!(comparison.considered.iter().all(|one| one.outcome.word() == "not_tested"), "{:?}", comparison.considered);
     assert_eq!(causes(&comparison), ["thp.disabled"]);
     let finding = &comparison.findings[0];
-    assert_eq!((finding.confidence, finding.side), (Confidence::Correlated, SideName::Test));
+    assert_eq!((finding.confidence, finding.side), (Confidence::SeenOnce, SideName::Test));
+    assert_eq!(
+        (finding.called().as_str(), finding.effect.as_ref().and_then(|effect| effect.share_ci95)),
+        ("seen once on test", None)
+    );
+    assert_eq!(serde_json::to_value(finding).unwrap()["confidence"], "seen_once");
     let setting = finding.setting.as_ref().unwrap();
     assert_eq!((setting.base.as_deref(), setting.test.as_deref()), (Some("always"), Some("madvise")));
+    // The other way round it is the base's.
+    let other = tempfile::tempdir().unwrap();
+    let swapped = compare_in(other.path(), &thp_off(), &good(), 1, 1);
+    assert_eq!(causes(&swapped), ["thp.disabled"]);
+    assert_eq!(swapped.findings[0].called(), "seen once on base");
     let largest: Vec<&str> = comparison.largest_changes.iter().map(|change| change.name.as_str()).collect();
     assert!(largest.iter().take(6).any(|name| name.starts_with("faults.")), "{largest:?}");
     assert!(comparison.bad_answer().unwrap().contains("nothing was tested"));

@@ -14,10 +14,8 @@ use crate::table::clean;
 /// Everything that a finding says: the parts in the order in which a reader asks for them.
 pub(crate) fn finding(finding: &Finding, compared: bool, style: &Style) -> String {
     let width = style.width;
-    let mut out = format!(
-        "{}\n",
-        style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.confidence.word()))
-    );
+    let mut out =
+        format!("{}\n", style.heading(&format!("{}. {}  [{}]", finding.rank, finding.cause, finding.called())));
     out.push_str(&wrap(&format!("{}.", finding.summary), width, "  ", "  "));
     if compared {
         out.push_str(&labelled("Record", &record_in_full(finding.confidence, &finding.cause), width));

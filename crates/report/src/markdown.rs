@@ -87,8 +87,7 @@ fn checks(comparison: &Comparison) -> String {
 }
 
 fn finding(finding: &Finding) -> String {
-    let mut out =
-        format!("#### {} ({})\n\n{}.\n\n", code(&finding.cause), finding.confidence.word(), cell(&finding.summary));
+    let mut out = format!("#### {} ({})\n\n{}.\n\n", code(&finding.cause), finding.called(), cell(&finding.summary));
     if let Some(effect) = &finding.effect {
         let _ = writeln!(out, "It takes {}.\n", share_of_loss(effect));
     }

@@ -115,7 +115,7 @@ fn why(comparison: &Comparison, style: &Style) -> String {
 /// A cause: its share, and of the first one what happened, the setting and the narrowest fix.
 fn cause(finding: &Finding, is_first: bool, style: &Style) -> String {
     let share = finding.effect.as_ref().map_or_else(String::new, |effect| format!(", {}", share_of_loss(effect)));
-    let title = format!("{}. {} [{}]{share}", finding.rank, finding.cause, finding.confidence.word());
+    let title = format!("{}. {} [{}]{share}", finding.rank, finding.cause, finding.called());
     if !is_first {
         return format!("{title}: {}\n", clean(&finding.title));
     }

@@ -9,8 +9,11 @@ use pagelab_views::mappings::ClassKey;
 
 /// How well a cause is established.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Confidence {
+    /// One recording a side: it holds on this side and not on the other, and a setting that governs it differs or the time in which it
+    /// shows rose. How much runs vary is not known.
+    SeenOnce,
     /// The signs occur together, but a link of the chain from setting to lost time was not seen.
     Correlated,
     /// Every link of the chain was seen, and what would refute it was looked for and is not there.
@@ -20,9 +23,10 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The word used in documents and JSON.
+    /// The word used in documents.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::SeenOnce => "seen once",
             Self::Correlated => "correlated",
             Self::Mechanism => "mechanism",
             Self::Confirmed => "confirmed",
@@ -287,6 +291,16 @@ pub struct Finding {
     /// What follow-up rounds say of it; null where none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_up: Option<FollowUp>,
+}
+
+impl Finding {
+    /// The word of its confidence; what was seen once is of one side, and says of which.
+    pub fn called(&self) -> String {
+        match self.confidence {
+            Confidence::SeenOnce => format!("{} on {}", self.confidence.word(), self.side.word()),
+            _ => self.confidence.word().to_owned(),
+        }
+    }
 }
 
 /// The evidence on one cause.

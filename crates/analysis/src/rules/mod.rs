@@ -13,6 +13,8 @@
 //!
 //! # Confidence
 //!
+//! * `seen_once`: there is one recording a side, so that nothing was tested: the cause holds on one of them, and a setting that
+//!   governs it differs or the time in which it shows rose.
 //! * `correlated`: a link of the chain could not be seen, settings were not recorded, other work rose as well, the two sides
 //!   ran different work, the cause may come with one that explains several times as much, or there is no other side
 //!   ([`crate::explain`]).

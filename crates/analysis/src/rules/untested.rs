@@ -1,12 +1,15 @@
 //! Two sides that no test could be made of, such as one good recording and one bad one: what the rules say of each alone.
 
 use super::evidence::{self, Evidence};
-use super::{Considered, Diagnosis, Finding, RULES, RuleOutcome, SideName, consider};
-use crate::compare::CompareInputs;
+use super::{Confidence, Considered, Diagnosis, Finding, RULES, RuleOutcome, SideName, consider};
+use crate::compare::{CompareInputs, MechanismChange};
 use crate::error::Result;
 
-/// Asks the rules about either side alone. A cause that holds on one side only is a finding, as uncertain as that of a
-/// lone recording; what holds on both explains no difference.
+/// Part of what a cause takes on its side by which its time has to have risen: the rest is what the other side has as well.
+const LEAST_RISE: f64 = 0.5;
+
+/// Asks the rules about either side alone. A cause that holds on one side only is seen once, if a setting that governs it differs or its
+/// time rose; what holds on both, or takes as long on the other side, is a habit of the program and explains no difference.
 pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     let side = |name, runs: &[&pagelab_views::run::RunData]| -> Result<Option<Diagnosis>> {
         if runs.is_empty() {
@@ -28,7 +31,7 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
         }
         Considered { cause: cause.to_owned(), outcome: RuleOutcome::NotTested, reasons }
     });
-    let considered = considered.collect();
+    let mut considered: Vec<Considered> = considered.collect();
     let findings = |diagnosis: Option<Diagnosis>| diagnosis.map(|diagnosis| diagnosis.findings).unwrap_or_default();
     let (base, test) = (findings(base), findings(test));
     let only = |of: &[Finding], others: &[Finding]| -> Vec<Finding> {
@@ -37,12 +40,38 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     };
     let mut found = only(&test, &base);
     found.extend(only(&base, &test));
-    for (place, finding) in found.iter_mut().enumerate() {
-        finding.rank = place + 1;
+    for finding in &mut found {
+        finding.confidence = Confidence::SeenOnce;
         finding.not_looked_at = vec![format!("whether it explains a difference: {why}")];
         both_values(finding, inputs);
     }
+    let budget = inputs.comparison.budget.as_ref();
+    let mechanisms = budget.map_or(&[][..], |budget| budget.mechanisms.as_slice());
+    let is_habit = |finding: &mut Finding| {
+        let is_set = finding.setting.as_ref().is_some_and(|setting| setting.differs);
+        let taken_ns = finding.effect.as_ref().map_or(0.0, |effect| effect.attributed_ns);
+        !is_set && !is_risen(&finding.cause, finding.side, taken_ns, mechanisms)
+    };
+    let habits: Vec<Finding> = found.extract_if(.., is_habit).collect();
+    for one in &mut considered {
+        if habits.iter().any(|habit| habit.cause == one.cause) {
+            one.reasons.push("its time is alike on both sides, and no setting that governs it differs".to_owned());
+        }
+    }
+    for (place, finding) in found.iter_mut().enumerate() {
+        finding.rank = place + 1;
+    }
     Ok(Diagnosis { findings: found, considered, unexplained: None })
+}
+
+/// Whether the time in which a cause shows is longer on `side`, by more than sampling errs and by a good part of what it takes there.
+fn is_risen(cause: &str, side: SideName, taken_ns: f64, mechanisms: &[MechanismChange]) -> bool {
+    let Some(own) = mechanisms.iter().find(|one| one.causes.iter().any(|of| of == cause)) else { return false };
+    let sign = if side == SideName::Test { 1.0 } else { -1.0 };
+    let rise_ns = sign * own.difference_ns;
+    let ends = own.difference_ci95.unwrap_or([own.difference_ns; 2]);
+    let least_ns = ends.into_iter().map(|end| sign * end).fold(rise_ns, f64::min);
+    least_ns > 0.0 && rise_ns >= LEAST_RISE * taken_ns
 }
 
 /// A lone side knows its own value of the setting only.
@@ -72,5 +101,41 @@ fn reason(inputs: &CompareInputs<'_>) -> String {
             primary.metric,
             primary.result.note.as_deref().unwrap_or("no test is possible")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn took(base_ns: f64, test_ns: f64, error_ns: f64) -> MechanismChange {
+        let difference_ns = test_ns - base_ns;
+        MechanismChange {
+            causes: vec!["map.churn".to_owned()],
+            components: Vec::new(),
+            base_ns,
+            test_ns,
+            difference_ns,
+            difference_ci95: Some([difference_ns - error_ns, difference_ns + error_ns]),
+            p: None,
+            q: None,
+            significant: None,
+        }
+    }
+
+    #[test]
+    fn what_takes_as_long_on_the_other_side_has_not_risen() {
+        for (mechanism, test_side, base_side) in [
+            (took(100.0, 400.0, 50.0), true, false),
+            (took(400.0, 100.0, 50.0), false, true),
+            // A habit of both, within the error of sampling, and a habit that took a little longer.
+            (took(390.0, 400.0, 50.0), false, false),
+            (took(300.0, 400.0, 50.0), false, false),
+        ] {
+            let risen = [SideName::Test, SideName::Base]
+                .map(|side| is_risen("map.churn", side, 400.0, std::slice::from_ref(&mechanism)));
+            assert_eq!(risen, [test_side, base_side], "{mechanism:?}");
+        }
+        assert!(!is_risen("map.churn", SideName::Test, 400.0, &[]), "nothing is known of its time");
     }
 }

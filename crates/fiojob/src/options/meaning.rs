@@ -63,6 +63,11 @@ impl JobOptions {
         Some(Stride { size_bytes, range_bytes, skip_bytes: self.zoneskip.0 })
     }
 
+    /// After how many writes each flush on the way is asked for, by option and in fio's order; 0: never.
+    pub fn flushes(&self) -> [(&'static str, u64); 3] {
+        [("fsync", self.fsync), ("fdatasync", self.fdatasync), ("sync_file_range", self.sync_file_range.after_writes())]
+    }
+
     /// Whether contents are verified. As in fio trims leave none: a job that only trims verifies nothing.
     pub fn verifies(&self) -> bool {
         self.verify.0 != VerifyMethod::None && (self.rw.0.reads() || self.rw.0.writes())

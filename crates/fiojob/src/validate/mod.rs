@@ -522,8 +522,7 @@ impl Checker<'_> {
         } else {
             "asks for none until a write has completed since the last"
         };
-        let ranges = o.sync_file_range.after_writes();
-        for (option, every) in [("fsync", o.fsync), ("fdatasync", o.fdatasync), ("sync_file_range", ranges)] {
+        for (option, every) in o.flushes() {
             if every > 0 {
                 warn(
                     option,

@@ -86,11 +86,13 @@ fn is_plain(job: &JobSpec, spans: &Spans) -> bool {
     let mapped = o.rw.0.is_random() && once(job) && lengths.iter().any(|other| *other != lengths[0]);
     let all_random = o.percentage_random.all().into_iter().flatten().all(|share| share.0 == 100);
     let paced_apart = o.rw.0.is_mixed() && o.is_rated();
-    // Random writes without coverage go on to io_size in one pass.
+    // Random writes without coverage go on to io_size in one pass, and with engines that do not end it at its size through all loops:
+    // what is verified then is what is left of them.
     let runs_over = o.rw.0.is_random()
         && o.rw.0.writes()
         && o.norandommap
-        && matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes);
+        && (matches!(o.io_size, Some(Extent::Bytes(bytes)) if bytes > spans.pass_bytes)
+            || o.verifies() && o.loops > 1 && !ends_at_size(job));
     // A pass of both directions that does not end at its size is longer than the region.
     let mixes_on = o.rw.0.is_mixed() && !ends_at_size(job) && o.io_size.is_some();
     // A file that ends within a block is closed, and flushed for that, before the pass ends.
@@ -157,7 +159,7 @@ pub(crate) fn ends_passes_at_size(options: &JobOptions) -> bool {
 
 fn ends_at_size(job: &JobSpec) -> bool {
     let o = &job.options;
-    ends_passes_at_size(o) || o.verifies() || o.rw.0.trims()
+    ends_passes_at_size(o) || o.rw.0.trims()
 }
 
 fn varied(job: &JobSpec, spans: &Spans, seed: u64) -> VariedCourse {

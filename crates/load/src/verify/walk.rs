@@ -179,7 +179,7 @@ impl<W: Repeatable> Verified<W> {
         let writes = matches!(role, Role::Writes { verify: true });
         let backlog = options.verify_backlog;
         let batch = if options.verify_backlog_batch == 0 { backlog } else { options.verify_backlog_batch };
-        let flushes = options.fsync > 0 || options.fdatasync > 0;
+        let flushes = options.flushes().iter().any(|(_, every)| *every > 0);
         let keeps = writes && (backlog > 0 || walk.repeats(flushes));
         Self {
             walk,

@@ -276,9 +276,7 @@ pub(super) struct Drive<'a, E, S, Q = NoQueue> {
     pub(super) buffer: Buffer,
     pub(super) source: S,
     pub(super) verify: Option<Verify>,
-    /// Reads of the measured window that verified written data.
-    pub(super) verifying_reads: u64,
-    /// Their bytes.
+    /// Bytes of the measured window that were read to verify written data.
     pub(super) verifying_bytes: u64,
     /// Time of the measured window that went into verifying written data, ticks.
     pub(super) verifying_ticks: u64,
@@ -367,7 +365,6 @@ impl<'a, E: Engine, S: Checked, Q: Queue> Drive<'a, E, S, Q> {
             buffer,
             source,
             verify: verifying::verify_of::<E>(task),
-            verifying_reads: 0,
             verifying_bytes: 0,
             verifying_ticks: 0,
             verifying_since: None,

@@ -243,7 +243,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         self.prepare_pace();
         self.set_next_event();
         self.usage_before = thread_usage();
-        (self.verifying_reads, self.verifying_bytes, self.verifying_ticks) = (0, 0, 0);
+        (self.verifying_bytes, self.verifying_ticks) = (0, 0);
     }
 
     fn prepare_pace(&mut self) {

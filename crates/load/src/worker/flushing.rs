@@ -28,11 +28,8 @@ pub(super) struct Flushing {
 impl Flushing {
     /// The rule of a job.
     pub(super) fn of(options: &JobOptions) -> Self {
-        let every = [
-            (Due::Fsync, options.fsync),
-            (Due::Fdatasync, options.fdatasync),
-            (Due::Range, options.sync_file_range.after_writes()),
-        ];
+        let [fsync, fdatasync, ranges] = options.flushes().map(|(_, writes)| writes);
+        let every = [(Due::Fsync, fsync), (Due::Fdatasync, fdatasync), (Due::Range, ranges)];
         Self { every, writes: 0, just_flushed: false }
     }
 

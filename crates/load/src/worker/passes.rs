@@ -1,6 +1,7 @@
 //! What happens to a worker between passes over its files, and at the end.
 
 use pagelab_fiojob::Caps;
+use pagelab_fiojob::value::Extent;
 
 use super::drive::{Drive, End};
 use super::events::{flush_failure, thread_usage};
@@ -33,7 +34,8 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         }
         let each = plan.io_bytes.unwrap_or(region);
         let bytes = Some(each.saturating_mul(loops).checked_sub(self.covered).filter(|left| *left > 0)?);
-        let done = self.sides.iter().map(|side| side.operations).sum::<u64>().saturating_sub(self.verifying_reads);
+        // Reads that verify count, too.
+        let done = self.sides.iter().map(|side| side.operations).sum::<u64>();
         let trims_before_writes = self.options.rw.0.trims() && self.options.rw.0.writes();
         let operations = match self.options.number_ios.filter(|n| *n > 0) {
             None => u64::MAX,
@@ -50,7 +52,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let o = self.options;
         // What a state says was written is verified once.
         let verified = (S::VERIFIED && o.do_verify && !o.verify_state_load).then_some(self.region_bytes());
-        let Some(each) = self.task.plan.io_bytes.or(verified) else { return false };
+        // A percentage makes the region smaller, and no pass follows one that went through it.
+        let asked = self.task.plan.io_bytes.filter(|_| matches!(o.io_size, Some(Extent::Bytes(_))));
+        let Some(each) = asked.or(verified) else { return false };
         let [read, write] = self.task.plan.course.block_bytes;
         let done = self.covered + self.verifying_bytes;
         each.checked_sub(done).is_some_and(|left| left > 0 && left >= u64::from(read.max(write)))
@@ -61,7 +65,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// be 0, also in jobs that verify nothing.
     fn begins_anew(&self) -> bool {
         let o = self.options;
-        o.loops > 1 || o.do_verify || ends_passes_at_size(o)
+        o.loops > 1 || o.do_verify || (ends_passes_at_size(o) && self.source.covered() >= self.region_bytes())
     }
 
     /// Whether a loop begins that has nothing to do, because earlier ones did all that `io_size` or `number_ios` leaves, or because files
@@ -90,7 +94,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.flushing.due().is_none() || self.seamless || self.next_start() == StartOver::Rewind {
             return End::Pass;
         }
-        if self.source.finished() && !self.goes_on() {
+        if self.source.finished() && !self.goes_on() && !self.stops_short() {
             return End::Pass;
         }
         if ends_passes_at_size(self.options) && self.source.covered() >= self.region_bytes() {
@@ -98,6 +102,15 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
             return End::Pass;
         }
         self.flush_if_due().unwrap_or(End::Pass)
+    }
+
+    /// Whether the loops end with less than all of them may do: where `io_size` is reached before it is as often as there are loops, as in
+    /// fio no pass follows, and the last one looks for an operation in vain all the same.
+    fn stops_short(&self) -> bool {
+        let o = self.options;
+        let Some(Extent::Bytes(each)) = o.io_size else { return false };
+        o.number_ios.is_none_or(|operations| operations == 0)
+            && self.covered + self.source.covered() < each.saturating_mul(o.loops)
     }
 
     /// Whether a pass follows the one that has just ended.

@@ -162,10 +162,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         let attended = std::mem::replace(&mut self.attended, false);
         let deadline = self.deadline.take();
         self.set_next_event();
-        let (reads, bytes) = self.read_so_far();
+        let bytes = self.bytes_read();
         let verified = pass(self);
-        let (reads_now, bytes_now) = self.read_so_far();
-        self.verifying_reads += reads_now.saturating_sub(reads);
+        let bytes_now = self.bytes_read();
         self.verifying_bytes += bytes_now.saturating_sub(bytes);
         self.verifying_ticks += self.clock.ticks().saturating_sub(begun);
         (self.verifying_since, self.flushing) = (None, flushing);
@@ -206,10 +205,9 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         !self.reads_back() || self.task.await_rivals()
     }
 
-    /// Operations and bytes read.
-    fn read_so_far(&self) -> (u64, u64) {
+    fn bytes_read(&self) -> u64 {
         let [read, ..] = &self.sides;
-        (read.operations, read.bytes)
+        read.bytes
     }
 
     /// The end of the work: the failure that mismatches are, and the state of writes that ended early.

@@ -344,6 +344,9 @@ fn idle_loops_flush_as_by_fio() {
             "--rw=randwrite --size=256k --zonemode=strided --zonesize=32k --zonerange=64k --zoneskip=64k --loops=3 --end_fsync=1",
             1,
         ),
+        // io_size is reached before it is as often as there are loops: the last pass looks for an operation in vain.
+        ("--bs=64k --loops=2 --io_size=2m --rw=randwrite --fsync=4", 8),
+        ("--bs=64k --loops=1 --io_size=2m --rw=randwrite --fsync=4", 7),
         // Engines that end passes at their size ask for no further operation there.
         ("--bs=64k --size=1m --loops=2 --fsync=8 --ioengine=libaio", 3),
         ("--bs=64k --size=1m --loops=2 --fsync=8 --ioengine=vsync", 3),

@@ -151,6 +151,7 @@ fn as_much_is_verified_as_in_fio() {
         "--rw=write --bs=4k --size=256k --verify=crc32c --fsync=7 --verify_async=2",
         "--rw=write --bs=4k --size=64k --verify=null",
         "--rw=write --bs=4k --size=64k --verify=md5 --dedupe_percentage=30",
+        "--rw=randwrite --bs=8k --size=1m --verify=md5 --loops=3 --io_size=50% --number_ios=64 --ioengine=mmap",
     ] {
         let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
         let words: Vec<String> = format!("--name=j {job}").split_whitespace().map(str::to_owned).collect();
@@ -158,6 +159,23 @@ fn as_much_is_verified_as_in_fio() {
         let (status, report) = run_in(ours.path(), job);
         assert_eq!(status, 0, "{job}");
         assert_eq!(totals(&report), expected, "{job}");
+    }
+}
+
+/// Without a map an engine without a queue does all loops in the first, and verifies once what is left of them.
+#[test]
+fn loops_without_a_map_are_verified_as_by_fio() {
+    for (engine, least, most) in [("psync", 200, 250), ("mmap", 200, 250), ("libaio", 400, 520)] {
+        let job =
+            format!("--rw=randwrite --bs=4k --size=1000k --loops=3 --norandommap --verify=md5 --ioengine={engine}");
+        let (theirs, ours) = (tempfile::tempdir().expect("tempdir"), tempfile::tempdir().expect("tempdir"));
+        let words: Vec<String> = format!("--name=j {job}").split_whitespace().map(str::to_owned).collect();
+        let (status, report) = run_in(ours.path(), &job);
+        assert_eq!(status, 0, "{job}");
+        for [reads, _, writes, _, _] in [fio(theirs.path(), &words), totals(&report)] {
+            assert_eq!(writes, 750, "{job}");
+            assert!((least..=most).contains(&reads), "{job}: {reads}");
+        }
     }
 }
 

@@ -41,6 +41,7 @@ fn only_what_was_written_is_verified() {
         "--rw=rw --bs=4k --size=1m --rate=50m,5m --verify_backlog=16",
         "--rw=write --bs=4k --size=1m --unlink_each_loop=1 --loops=3",
         "--rw=write --bs=4k --size=1m --end_fsync=1 --fdatasync=5 --nrfiles=2",
+        "--rw=randwrite --bs=4k --size=1m --sync_file_range=write:8 --nrfiles=2",
         "--rw=write --bs=4k --size=1m --ioengine=mmap --map_granularity=64k --map_lifetime=evict",
         "--rw=write --bs=4k --size=1m --ioengine=mmap --map_share=private --map_populate=1",
     ] {
