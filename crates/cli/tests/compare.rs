@@ -236,6 +236,39 @@ fn recordings_and_sets_are_compared_and_explained_by_their_names_alone() {
     assert!(mixed.contains("CAUTION: the base side mixes 2 variants: new, old"), "{mixed}");
 }
 
+/// One recording a side is described and not tested: a cause is of one side, which is named, and what both do is none.
+#[test]
+fn what_one_recording_a_side_shows_is_seen_once() {
+    // On a disk: writes have to be waited for.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let writes = ["if=/dev/zero", "of=f", "bs=4k", "count=1500", "status=none"];
+    for (name, more) in
+        [("buffered.rec", None), ("synced.rec", Some("oflag=dsync")), ("again.rec", Some("oflag=dsync"))]
+    {
+        let mut command = pagelab();
+        command.args(["record", "-q", "-o", name, "--", "dd"]).args(writes).args(more).current_dir(dir.path());
+        run(&mut command, 0);
+    }
+    for (sides, side) in [(["buffered.rec", "synced.rec"], "test"), (["synced.rec", "buffered.rec"], "base")] {
+        let brief = stdout(&run(&mut compare(dir.path(), &sides), 0));
+        assert!(brief.contains(&format!("[seen once on {side}]")), "{brief}");
+        let page = json(&run(&mut compare(dir.path(), &[sides[0], sides[1], "--json"]), 0));
+        assert_eq!(
+            (&page["primary"]["verdict"], &page["primary"]["p"]),
+            (&"not_tested".into(), &serde_json::Value::Null)
+        );
+        let findings = page["findings"].as_array().expect("a list");
+        let synced = findings.iter().find(|finding| finding["cause"] == "sync.more").expect("a cause");
+        assert_eq!((&synced["confidence"], &synced["side"]), (&"seen_once".into(), &side.into()), "{synced}");
+        assert!(synced["effect"]["share_ci95"].is_null(), "{synced}");
+    }
+    for sides in [["synced.rec", "again.rec"], ["again.rec", "synced.rec"]] {
+        let page = json(&run(&mut compare(dir.path(), &[sides[0], sides[1], "--json"]), 0));
+        let findings = page["findings"].as_array().expect("a list");
+        assert!(findings.iter().all(|finding| finding["cause"] != "sync.more"), "both do it: {findings:?}");
+    }
+}
+
 #[test]
 fn output_passes_through_as_it_is_while_a_number_is_looked_for() {
     let dir = scratch();

@@ -161,5 +161,6 @@ fn next(comparison: &Comparison, style: &Style) -> String {
     }
     let is_shown = comparison.primary.as_ref().is_some_and(|primary| primary.verdict != Verdict::NotTested);
     let metrics = if is_shown { format!("{metrics} other metrics and ") } else { String::new() };
-    wrap(&format!("{metrics}{settings} differ. Next: {}.", next.join("; ")), style.width, "", "  ")
+    let differ = if metrics.is_empty() && comparison.settings.len() < 2 { "differs" } else { "differ" };
+    wrap(&format!("{metrics}{settings} {differ}. Next: {}.", next.join("; ")), style.width, "", "  ")
 }
