@@ -295,6 +295,8 @@ fn parse_only_refuses_what_the_text_has_wrong() {
         "--name=x --rw=write --directory=/not/here --size=1m",
         "--name=x --rw=write --filename=/not/here/yet --fill_device=1",
         "--name=x --rw=randtrim --filename=none",
+        // What lengths need a map of nobody knows yet.
+        "--name=x --rw=randrw --bssplit=4k/80:64k/20 --filename=/not/here/yet",
     ] {
         assert_eq!(here(job, 0), "", "{job}");
     }

@@ -8,8 +8,8 @@ use crate::error::Result;
 /// Part of what a cause takes on its side by which its time has to have risen: the rest is what the other side has as well.
 const LEAST_RISE: f64 = 0.5;
 
-/// Asks the rules about either side alone. A cause that holds on one side only is seen once, if a setting that governs it differs or its
-/// time rose; what holds on both, or takes as long on the other side, is a habit of the program and explains no difference.
+/// Asks the rules about either side alone. A cause that holds on one side only is a finding, if a setting that governs it differs or its
+/// time rose, and seen once where there is one recording a side; what holds on both, or takes as long on the other side, is a habit of the program and explains no difference.
 pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     let side = |name, runs: &[&pagelab_views::run::RunData]| -> Result<Option<Diagnosis>> {
         if runs.is_empty() {
@@ -40,8 +40,11 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     };
     let mut found = only(&test, &base);
     found.extend(only(&base, &test));
+    let is_one = inputs.base.len() < 2 || inputs.test.len() < 2;
     for finding in &mut found {
-        finding.confidence = Confidence::SeenOnce;
+        if is_one {
+            finding.confidence = Confidence::SeenOnce;
+        }
         finding.not_looked_at = vec![format!("whether it explains a difference: {why}")];
         both_values(finding, inputs);
     }

@@ -12,9 +12,6 @@ use crate::offsets::{Course, Order, VariedCourse};
 pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Course, Option<VariedCourse>), LoadError> {
     let plain = plain(job, spans, seed)?;
     let varied = (!is_plain(job, spans)).then(|| varied(job, spans, seed));
-    if let Some(course) = &varied {
-        check_map(job, course)?;
-    }
     if varied.is_some() && job.options.map_order != MapOrder::Ascending {
         return Err(LoadError::Target {
             job: job.name.clone(),
@@ -28,7 +25,7 @@ pub(super) fn of_worker(job: &JobSpec, spans: &Spans, seed: u64) -> Result<(Cour
 const MOST_MAP_BYTES: u64 = 8 << 30;
 
 /// Whether the random maps of a worker's files fit into memory.
-fn check_map(job: &JobSpec, course: &VariedCourse) -> Result<(), LoadError> {
+pub(super) fn check_map(job: &JobSpec, course: &VariedCourse) -> Result<(), LoadError> {
     let bytes = course.map_bytes();
     if bytes <= MOST_MAP_BYTES {
         return Ok(());

@@ -296,6 +296,12 @@ impl Planner<'_> {
             (Some(_), _) | (_, Some(_)) => (course::plain(job, &found, seed)?, None),
             (None, None) => course::of_worker(job, &found, seed)?,
         };
+        // What nobody looks at is supposed to be very long.
+        if self.looks
+            && let Some(varied) = &varied
+        {
+            course::check_map(job, varied)?;
+        }
         let file = |(path, span)| FilePlan { path, open_as: None, permit: None, span };
         let files = paths.into_iter().zip(found.files).map(file).collect();
         Ok(WorkerPlan {

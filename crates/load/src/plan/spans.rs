@@ -102,14 +102,7 @@ pub(crate) fn of_worker(job: &JobSpec, clone: u32, known: &[Known], seed: u64) -
         // What is appended begins where the file ends now, and percentages are of what is there now, not of what will be.
         let start = start(job, clone, file.bytes, &mut warnings)?;
         let mut bytes = match (filesize, size, file.bytes) {
-            (Some(bytes), _, _) => {
-                // As in fio the least of a range is what counts, whatever was drawn.
-                let least = least_size(job, file).unwrap_or(bytes);
-                if start > least {
-                    return Err(target(format!("offset {start} is beyond filesize {least}")));
-                }
-                bytes.saturating_sub(start)
-            }
+            (Some(bytes), _, _) => behind_start(job, file, start, bytes)?,
             (None, Some(_), _) => {
                 let more = u64::from(larger > 0) * unit;
                 larger = larger.saturating_sub(1);
@@ -221,6 +214,16 @@ fn shorter(job: &JobSpec, start: u64, there: u64, bytes: u64) -> String {
 fn beyond_device(file: &Known, start: u64, bytes: u64) -> Option<u64> {
     let device = file.bytes.filter(|device| file.endless && start < *device)?;
     if start.saturating_add(bytes) > device { Some(device - start) } else { None }
+}
+
+/// Bytes behind `start` of a file of the size that was `drawn`. As in fio the least that may be drawn has to reach that far.
+fn behind_start(job: &JobSpec, file: &Known, start: u64, drawn: u64) -> Result<u64, LoadError> {
+    let least = least_size(job, file).unwrap_or(drawn);
+    if start > least {
+        let reason = format!("offset {start} is beyond filesize {least}");
+        return Err(LoadError::Target { job: job.name.clone(), reason });
+    }
+    Ok(drawn.saturating_sub(start))
 }
 
 /// The size that a file has, if `filesize` allows it.
