@@ -53,6 +53,7 @@ pub use limits::{Limit, LimitAnswer, LimitState};
 pub use make::{compare, compare_runs, load_side};
 pub use mechanisms::MechanismChange;
 pub use moved::Moved;
+pub(crate) use moved::sign_of;
 pub use nothing_shown::{NothingShown, RunsNeeded};
 pub use options::{CompareOptions, DesignChoice, PrimaryChoice};
 pub use places::{ComponentPlaces, PlaceChange};

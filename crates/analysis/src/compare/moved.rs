@@ -69,7 +69,7 @@ fn is_worth_a_word(rise_ns: f64, base_ns: f64) -> bool {
 }
 
 /// 1 where the test side is the slower one: differences are test less base.
-pub(super) fn sign_of(slower: SideName) -> f64 {
+pub(crate) fn sign_of(slower: SideName) -> f64 {
     match slower {
         SideName::Test => 1.0,
         SideName::Base => -1.0,

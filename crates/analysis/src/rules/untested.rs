@@ -2,7 +2,7 @@
 
 use super::evidence::{self, Evidence};
 use super::{Confidence, Considered, Diagnosis, Finding, RULES, RuleOutcome, SideName, consider};
-use crate::compare::{CompareInputs, MechanismChange};
+use crate::compare::{CompareInputs, MechanismChange, sign_of};
 use crate::error::Result;
 
 /// Part of what a cause takes on its side by which its time has to have risen: the rest is what the other side has as well.
@@ -70,10 +70,9 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
 /// Whether the time in which a cause shows is longer on `side`, by more than sampling errs and by a good part of what it takes there.
 fn is_risen(cause: &str, side: SideName, taken_ns: f64, mechanisms: &[MechanismChange]) -> bool {
     let Some(own) = mechanisms.iter().find(|one| one.causes.iter().any(|of| of == cause)) else { return false };
-    let sign = if side == SideName::Test { 1.0 } else { -1.0 };
+    let sign = sign_of(side);
     let rise_ns = sign * own.difference_ns;
-    let ends = own.difference_ci95.unwrap_or([own.difference_ns; 2]);
-    let least_ns = ends.into_iter().map(|end| sign * end).fold(rise_ns, f64::min);
+    let least_ns = own.difference_ci95.map_or(rise_ns, |[low, high]| if sign > 0.0 { low } else { -high });
     least_ns > 0.0 && rise_ns >= LEAST_RISE * taken_ns
 }
 

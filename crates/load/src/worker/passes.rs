@@ -65,7 +65,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     /// be 0, also in jobs that verify nothing.
     fn begins_anew(&self) -> bool {
         let o = self.options;
-        o.loops > 1 || o.do_verify || (ends_passes_at_size(o) && self.source.covered() >= self.region_bytes())
+        o.loops > 1 || o.do_verify || self.ended_at_size()
     }
 
     /// Whether a loop begins that has nothing to do, because earlier ones did all that `io_size` or `number_ios` leaves, or because files
@@ -73,6 +73,11 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
     fn idle_loop_follows(&self) -> bool {
         let loops = self.options.loops;
         self.passes < loops || (self.seamless && loops > 1) || (self.more_to_do() && !self.begins_anew())
+    }
+
+    /// Whether the pass has given as many bytes as its engine's passes end at, without looking for a further operation.
+    fn ended_at_size(&self) -> bool {
+        ends_passes_at_size(self.options) && self.source.covered() >= self.region_bytes()
     }
 
     /// Bytes of a pass.
@@ -97,8 +102,7 @@ impl<E: Engine, S: Checked, Q: Queue> Drive<'_, E, S, Q> {
         if self.source.finished() && !self.goes_on() && !self.stops_short() {
             return End::Pass;
         }
-        if ends_passes_at_size(self.options) && self.source.covered() >= self.region_bytes() {
-            // It has ended without looking for a further operation.
+        if self.ended_at_size() {
             return End::Pass;
         }
         self.flush_if_due().unwrap_or(End::Pass)
