@@ -65,6 +65,7 @@ export function recording(recorded: OneRecording, id: string): HTMLElement {
   add("largest resident size", overview.max_rss_bytes, "bytes");
   const where = [summary.host, summary.kernel && `Linux ${summary.kernel}`, summary.cpus !== null && `${summary.cpus} CPUs`, summary.virt].filter(Boolean).join(", ");
   const missing = [...budget.missing.map((part) => `${part.part}: ${part.reason}`), ...explanation.notes, ...recorded.notes];
+  if (explanation.no_mappings) missing.push(explanation.no_mappings.text);
   const lost = Object.entries(summary.loss).flatMap(([stream, counted]) => (counted.lost ? [`${counted.lost} of ${counted.seen ?? 0} events of ${stream} were lost`] : []));
   const unsaid = [...new Set([...lost, ...missing])];
   return h(

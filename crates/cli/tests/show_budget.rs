@@ -80,7 +80,13 @@ fn the_account_of_a_real_program_closes() {
     let half = json(&run(compare.args(["compare", "--json", "--base"]).arg(&dir).arg("--test").arg(&without), 0));
     assert_eq!(half["budget"], Value::Null);
     let notes = half["notes"].as_array().unwrap();
-    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("on test: waits was not recorded")), "{notes:#?}");
+    assert!(
+        notes.iter().any(|note| note
+            .as_str()
+            .unwrap()
+            .contains("on test: no waits were recorded; ask for them: pagelab record --observe default")),
+        "{notes:#?}"
+    );
 
     let sides = ["--base", dir.to_str().unwrap(), "--test", dir.to_str().unwrap()];
     let changes = json(&run(pagelab().args(["show", "--json", "--top", "0"]).args(sides).arg("budget"), 0));

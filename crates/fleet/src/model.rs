@@ -45,6 +45,7 @@ use pagelab_analysis::stats::{
     welch, welch_of_summaries,
 };
 use pagelab_analysis::trend::Scale;
+use pagelab_vocab::absence::Absence;
 use serde::Serialize;
 
 use crate::hosts::{
@@ -314,12 +315,13 @@ impl<'a> Hosts<'a> {
             None => format!("{LEAST_HOSTS} hosts with either label alone, or {LEAST_HOSTS} with both"),
         };
         possible.ok_or_else(|| {
-            format!(
-                "not tested: {} hosts have runs of the base only, {} of the test side only, {both} of both; at least {needed} are \
+            let reason = format!(
+                "{} hosts have runs of the base only, {} of the test side only, {both} of both; at least {needed} are \
                  needed: runs of few hosts do not say what other hosts would do, however many they are",
                 self.base_only.len(),
                 self.test_only.len()
-            )
+            );
+            Absence::not_tested(reason).to_string()
         })
     }
 }
@@ -358,7 +360,7 @@ impl Sides<'_> {
             return None;
         }
         let tested = welch_of_summaries(&base, &test);
-        let tested = tested.map_err(|why| found.notes.push(format!("not tested: {why}"))).ok()?;
+        let tested = tested.map_err(|why| found.not_tested(why.to_string())).ok()?;
         let (few, many) = (base.n().min(test.n()), base.n().max(test.n()));
         let (method, tested) = if few < FEW_HOSTS && many >= 2 * few {
             (FEW_HOST_MEANS, with_df(tested, (few - 1) as f64)?)
@@ -385,7 +387,7 @@ impl Sides<'_> {
             return None;
         }
         let tested = one_sample(&summary, 0.0);
-        let tested = tested.map_err(|why| found.notes.push(format!("not tested: {why}"))).ok()?;
+        let tested = tested.map_err(|why| found.not_tested(why.to_string())).ok()?;
         found.set(HOST_DIFFERENCES, &tested);
         if self.scale == Scale::Linear {
             let ratio = fieller_paired(&base, &test, INTERVAL_LEVEL).ok();
@@ -475,10 +477,15 @@ impl FleetComparison {
         }
     }
 
+    /// Says why there is no test.
+    fn not_tested(&mut self, reason: String) {
+        self.notes.push(Absence::not_tested(reason).to_string());
+    }
+
     /// Hosts do not differ from each other, so that no spread says what chance does.
     fn set_constant(&mut self, difference: f64, rounding: f64, hosts: usize, how: &str) {
         if difference.abs() <= rounding {
-            self.notes.push(format!("not tested: {how}, and it is the same under both labels"));
+            self.not_tested(format!("{how}, and it is the same under both labels"));
             return;
         }
         match self.scale {
@@ -489,8 +496,8 @@ impl FleetComparison {
             self.outcome = Outcome::DeterministicDifference;
             self.notes.push(format!("no test: {how}, so that chance has no part in the difference"));
         } else {
-            self.notes.push(format!(
-                "not tested: {how}; {hosts} hosts may agree by chance, from {LEAST_DETERMINISTIC} on it is called a \
+            self.not_tested(format!(
+                "{how}; {hosts} hosts may agree by chance, from {LEAST_DETERMINISTIC} on it is called a \
                  deterministic difference"
             ));
         }

@@ -32,6 +32,7 @@
 
 use pagelab_analysis::stats::{Outcome, StudentT, benjamini_hochberg, median};
 use pagelab_analysis::trend::Scale;
+use pagelab_vocab::absence::Absence;
 use serde::Serialize;
 
 use crate::hosts::{HostLevel, RunValue, ScaleChoice, back, levels_of, rounding};
@@ -155,7 +156,7 @@ pub fn outliers(runs: &[RunValue], options: &OutlierOptions) -> FleetOutliers {
     let centre = Centre::of(&levels, within.unwrap_or(0.0));
     found.centre = centre.map(|centre| back(scale, centre.mu)).filter(|centre| centre.is_finite());
     let Some(centre) = centre else {
-        found.notes.push("not tested: no host has a value".to_owned());
+        found.not_tested("no host has a value".to_owned());
         return found;
     };
     found.deviations = levels.iter().map(|level| deviation(level, &centre, scale)).collect();
@@ -189,10 +190,15 @@ fn deviation(level: &HostLevel, centre: &Centre, scale: Scale) -> HostDeviation 
 
 impl FleetOutliers {
     /// Fills z, p, q and the decision.
+    /// Says why there is no test.
+    fn not_tested(&mut self, reason: String) {
+        self.notes.push(Absence::not_tested(reason).to_string());
+    }
+
     fn test(&mut self, levels: &[HostLevel], centre: &Centre, within: Option<f64>) {
         if levels.len() < LEAST_HOSTS_FOR_OUTLIERS {
-            self.notes.push(format!(
-                "not tested: {} hosts have a value; at least {LEAST_HOSTS_FOR_OUTLIERS} are needed to know how far hosts of this \
+            self.not_tested(format!(
+                "{} hosts have a value; at least {LEAST_HOSTS_FOR_OUTLIERS} are needed to know how far hosts of this \
                  fleet lie apart",
                 levels.len()
             ));
@@ -202,8 +208,8 @@ impl FleetOutliers {
         let errors: Vec<f64> = levels.iter().map(|level| centre.error(level, within)).collect();
         if errors.iter().any(|error| *error <= rounding) {
             let others = levels.iter().filter(|level| (level.level - centre.mu).abs() > rounding).count();
-            self.notes.push(format!(
-                "not tested: at least half of the hosts have one value and their runs do not vary, so nothing says how far apart hosts \
+            self.not_tested(format!(
+                "at least half of the hosts have one value and their runs do not vary, so nothing says how far apart hosts \
                  may lie; {others} hosts have another value"
             ));
             return;

@@ -107,10 +107,18 @@ fn without_waits_there_is_no_picture_and_it_is_said_why() {
     let document = serde_json::to_value(Page::of_recordings("a page", &[nothing("n")]).unwrap()).unwrap();
     let recording = &document["recordings"][0];
     assert!(recording["off_cpu"].is_null());
-    assert!(notes(recording).contains("stacks of waits are not drawn: waits was not recorded"), "{}", notes(recording));
+    assert!(
+        notes(recording).contains("stacks of waits are not drawn: no waits were recorded; ask for them"),
+        "{}",
+        notes(recording)
+    );
     let (_, pictures) = compared(&[with("a"), with("b")], &[nothing("c"), nothing("d")]);
     assert!(pictures["off_cpu"].is_null());
-    assert!(notes(&pictures).contains("no run of test has them: waits was not recorded"), "{}", notes(&pictures));
+    assert!(
+        notes(&pictures).contains("no run of test has them: no waits were recorded; ask for them"),
+        "{}",
+        notes(&pictures)
+    );
 }
 
 #[test]

@@ -83,6 +83,11 @@ pub enum Absence {
 }
 
 impl Absence {
+    /// No test was made, for `reason`.
+    pub fn not_tested(reason: impl Into<String>) -> Self {
+        Self::NotTested { reason: reason.into() }
+    }
+
     /// The state in one word, as JSON has it.
     pub fn word(&self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pagelab_vocab::absence::Absence;
 use pagelab_vocab::metrics::{Driver, MetricInfo, MetricKind, Unit, driver};
 
 use super::MetricComparison;
@@ -81,7 +82,7 @@ impl<'a> Sides<'a> {
             resolution: resolution.fold(None, |most: Option<f64>, r| Some(most.map_or(r, |m| m.max(r)))),
         };
         match reason_not_to_test(info, &samples) {
-            Some(why) => untested(&samples, &why, base, test),
+            Some(why) => untested(&samples, &why.to_string(), base, test),
             None => test_metric(&samples),
         }
     }
@@ -267,18 +268,18 @@ fn side(runs: &[Observation]) -> Side {
     }
 }
 
-fn reason_not_to_test(info: &MetricInfo, samples: &MetricSamples) -> Option<String> {
+fn reason_not_to_test(info: &MetricInfo, samples: &MetricSamples) -> Option<Absence> {
     if OWN_FIGURES.iter().any(|own| info.name.starts_with(own)) {
-        return Some("not tested: a figure of the recorder itself".to_owned());
+        return Some(Absence::not_tested("a figure of the recorder itself"));
     }
     if info.always_moves {
-        return Some("not tested: it follows the clock or the host's past, not the run".to_owned());
+        return Some(Absence::not_tested("it follows the clock or the host's past, not the run"));
     }
     for (side, runs) in [("base", samples.base), ("test", samples.test)] {
         let known = runs.iter().filter(|o| o.value.is_finite()).count();
         // Values that only some runs have are a selection, and a few of them show no spread.
         if known * 2 < runs.len() {
-            return Some(format!("not tested: {known} of {} {side} runs have a value", runs.len()));
+            return Some(Absence::not_tested(format!("{known} of {} {side} runs have a value", runs.len())));
         }
     }
     None

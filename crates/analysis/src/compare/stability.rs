@@ -8,6 +8,7 @@
 //! Seven questions are asked under one level of 5 %, see [`stats::check_sides`]: at most 5 % of comparisons whose sides
 //! are clean get any note.
 
+use pagelab_vocab::absence::Absence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -199,7 +200,7 @@ pub(super) fn stability(
 }
 
 fn untested(why: Undefined) -> String {
-    format!("not tested: {why}")
+    Absence::not_tested(why.to_string()).to_string()
 }
 
 fn side_of(side: &Ordered, checks: &SideChecks, primary: &Primary, threshold: f64) -> SideStability {

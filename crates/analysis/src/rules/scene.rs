@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::chain::Verdict;
 use super::evidence::{Evidence, RunEvidence, SideEvidence};
 use super::finding::{MappingSubject, Number, SideName};
 use crate::compare::Moved;
 use pagelab_views::mappings::{ClassKey, ClassProfile, MappingProfile, bytes};
 use pagelab_views::run::MetricKey;
+use pagelab_vocab::absence::Absence;
 
 /// Share of mapping events that may be lost before the picture of memory areas is not believed.
 const MAX_MAPS_LOST: f64 = 0.01;
@@ -165,6 +167,12 @@ impl<'a> Scene<'a> {
     pub(crate) fn has_profiles(&self) -> bool {
         let has = |side: &SideEvidence| side.mostly(|run| Some(run.profile.is_some())) == Some(true);
         has(self.slow) && self.fast.is_none_or(has)
+    }
+
+    /// What a rule says that needs them and has none.
+    pub(crate) fn no_profiles() -> Verdict {
+        let absence = Absence::NotRecorded { what: "faults and mappings".to_owned(), observe: "default".to_owned() };
+        Verdict::Unknown(vec![absence.to_string()])
     }
 
     /// Value of a setting on the base and the test side.

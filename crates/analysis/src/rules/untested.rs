@@ -9,7 +9,8 @@ use crate::error::Result;
 const LEAST_RISE: f64 = 0.5;
 
 /// Asks the rules about either side alone. A cause that holds on one side only is a finding, if a setting that governs it differs or its
-/// time rose, and seen once where there is one recording a side; what holds on both, or takes as long on the other side, is a habit of the program and explains no difference.
+/// time rose, and seen once where there is one recording a side; what holds on both, or takes as long on the other side, is
+/// a habit of the program and explains no difference. Of causes that show in one time the first is a finding.
 pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
     let side = |name, runs: &[&pagelab_views::run::RunData]| -> Result<Option<Diagnosis>> {
         if runs.is_empty() {
@@ -61,10 +62,39 @@ pub(super) fn diagnose(inputs: &CompareInputs<'_>) -> Result<Diagnosis> {
             one.reasons.push("its time is alike on both sides, and no setting that governs it differs".to_owned());
         }
     }
+    let seconds = one_of_each_time(&mut found, mechanisms);
+    for (first, second) in seconds {
+        let reasons = considered.iter_mut().filter(|one| one.cause == second).map(|one| &mut one.reasons);
+        reasons.for_each(|reasons| reasons.push(format!("{first} shows in the same time, which has one price")));
+    }
     for (place, finding) in found.iter_mut().enumerate() {
         finding.rank = place + 1;
     }
     Ok(Diagnosis { findings: found, considered, unexplained: None })
+}
+
+/// Leaves the first of the causes that show in one time on a side, and says in it which others may be meant: nothing was tested that
+/// would tell them apart, and a time has one price. Gives each cause that was left out, behind the one that stays.
+fn one_of_each_time(found: &mut Vec<Finding>, mechanisms: &[MechanismChange]) -> Vec<(String, String)> {
+    let time_of = |cause: &str| mechanisms.iter().position(|one| one.causes.iter().any(|of| of == cause));
+    let mut seconds = Vec::new();
+    let mut kept: Vec<Finding> = Vec::new();
+    for finding in found.drain(..) {
+        let time = time_of(&finding.cause);
+        let first =
+            kept.iter_mut().find(|one| one.side == finding.side && time.is_some() && time_of(&one.cause) == time);
+        match first {
+            Some(first) => {
+                first
+                    .not_looked_at
+                    .push(format!("whether it is rather {}, which shows in the same time", finding.cause));
+                seconds.push((first.cause.clone(), finding.cause));
+            }
+            None => kept.push(finding),
+        }
+    }
+    *found = kept;
+    seconds
 }
 
 /// Whether the time in which a cause shows is longer on `side`, by more than sampling errs and by a good part of what it takes there.
@@ -139,5 +169,43 @@ mod tests {
             assert_eq!(risen, [test_side, base_side], "{mechanism:?}");
         }
         assert!(!is_risen("map.churn", SideName::Test, 400.0, &[]), "nothing is known of its time");
+    }
+
+    fn found(cause: &str, side: SideName) -> Finding {
+        Finding {
+            rank: 0,
+            cause: cause.to_owned(),
+            title: String::new(),
+            confidence: Confidence::SeenOnce,
+            summary: String::new(),
+            evidence: Vec::new(),
+            refuted: Vec::new(),
+            not_looked_at: Vec::new(),
+            fix: Vec::new(),
+            side,
+            effect: None,
+            mapping: None,
+            setting: None,
+            together_with: Vec::new(),
+            numbers: Vec::new(),
+            fixes: Vec::new(),
+            follow_up: None,
+        }
+    }
+
+    #[test]
+    fn causes_that_show_in_one_time_are_one_finding() {
+        let time =
+            MechanismChange { causes: vec!["a.more".to_owned(), "a.dearer".to_owned()], ..took(100.0, 400.0, 50.0) };
+        let test = SideName::Test;
+        let mut all =
+            vec![found("a.more", test), found("b", test), found("a.dearer", test), found("a.dearer", SideName::Base)];
+        let seconds = one_of_each_time(&mut all, &[time]);
+        let left: Vec<_> = all.iter().map(|one| (one.cause.as_str(), one.side)).collect();
+        assert_eq!(left, [("a.more", test), ("b", test), ("a.dearer", SideName::Base)]);
+        assert_eq!(seconds, [("a.more".to_owned(), "a.dearer".to_owned())]);
+        assert!(all[0].not_looked_at[0].contains("rather a.dearer"), "{:?}", all[0].not_looked_at);
+        let mut unknown = vec![found("c", test), found("d", test)];
+        assert!(one_of_each_time(&mut unknown, &[]).is_empty() && unknown.len() == 2, "causes without a known time");
     }
 }

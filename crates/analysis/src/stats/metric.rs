@@ -8,6 +8,7 @@ use super::welch::TTest;
 use super::{
     Count, Ratio, Summary, Undefined, exact_poisson, fieller, fieller_paired, hedges_g, one_sample, welch_of_summaries,
 };
+use pagelab_vocab::absence::Absence;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -253,6 +254,11 @@ impl TestResult {
         self.note = Some(self.note.take().map_or_else(|| text.to_owned(), |old| format!("{old}; {text}")));
     }
 
+    /// Says why there is no test.
+    fn not_tested(&mut self, reason: impl Into<String>) {
+        self.remark(&Absence::not_tested(reason).to_string());
+    }
+
     fn set_test(&mut self, method: Method, test: &TTest) {
         self.outcome = Outcome::Tested;
         self.method = Some(method);
@@ -266,8 +272,8 @@ impl TestResult {
     /// Both sides are constant (or every round has the same ratio) and differ; `runs` of them on the shorter side.
     fn set_deterministic(&mut self, change: Change, runs: usize, how: &str) {
         if runs < LEAST_DETERMINISTIC {
-            self.remark(&format!(
-                "not tested: {how}, in {runs} runs a side; at least {LEAST_DETERMINISTIC} are needed to tell that from chance"
+            self.not_tested(format!(
+                "{how}, in {runs} runs a side; at least {LEAST_DETERMINISTIC} are needed to tell that from chance"
             ));
             return;
         }
@@ -347,19 +353,19 @@ pub fn test_metric(samples: &MetricSamples) -> TestResult {
         result.remark(&format!("{missing} runs without a value are left out"));
     }
     let (Some(base_summary), Some(test_summary)) = (base.summary, test.summary) else {
-        result.remark("not tested: a side has no values");
+        result.not_tested("a side has no values");
         return result;
     };
     result.difference = Some(test_summary.mean_difference(&base_summary)).filter(|d| d.is_finite());
     result.ratio = Some(test_summary.mean() / base_summary.mean()).filter(|r| r.is_finite());
     if base_summary.n() < 2 || test_summary.n() < 2 {
-        result.remark(&format!("not tested: {} and {} runs, at least 2 a side are needed", base.side.n, test.side.n));
+        result.not_tested(format!("{} and {} runs, at least 2 a side are needed", base.side.n, test.side.n));
         return result;
     }
     if base.constant && test.constant && same(base_summary.mean(), test_summary.mean()) {
         result.ratio = None;
         result.change = Some(Change::Equal);
-        result.remark("not tested: both sides are constant and equal");
+        result.not_tested("both sides are constant and equal");
         return result;
     }
     let counts = total_counts(samples);
@@ -432,7 +438,7 @@ fn test_runs(samples: &MetricSamples, floors: &Floors, result: &mut TestResult) 
                 // On the scale of the test: an interval of geometric means can lie on the other side of 1.
                 result.set_ratio(|level| fieller(&base_summary, &test_summary, level));
             }
-            Err(reason) => result.remark(&format!("not tested: {reason}")),
+            Err(reason) => result.not_tested(reason.to_string()),
         },
     }
 }
@@ -459,13 +465,13 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
     let (base, test) = match complete_rounds(samples) {
         Ok(pairs) => pairs,
         Err(reason) => {
-            result.remark(&format!("not tested: {reason}"));
+            result.not_tested(reason);
             return;
         }
     };
     result.rounds = Some(base.len());
     if base.len() < 2 {
-        result.remark(&format!("not tested: {} complete rounds, at least 2 are needed", base.len()));
+        result.not_tested(format!("{} complete rounds, at least 2 are needed", base.len()));
         return;
     }
     let positive = base.iter().chain(&test).all(|v| *v > 0.0);
@@ -486,7 +492,7 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
     if constant(&floored) {
         if summary.mean().abs() <= rounding {
             result.change = Some(Change::Equal);
-            result.remark("not tested: both sides are equal in every round");
+            result.not_tested("both sides are equal in every round");
             return;
         }
         result.ratio = positive.then(|| summary.mean().exp()).filter(|r| r.is_finite());
@@ -504,7 +510,7 @@ fn test_blocks(samples: &MetricSamples, floors: &Floors, result: &mut TestResult
                 }
             });
         }
-        Err(reason) => result.remark(&format!("not tested: {reason}")),
+        Err(reason) => result.not_tested(reason.to_string()),
     }
 }
 

@@ -346,7 +346,8 @@ fn split(
     notes: &mut Vec<String>,
 ) -> Result<Option<Vec<OneCall>>> {
     if recording.parts("syscalls")?.is_empty() {
-        notes.push("calls were not recorded, so their times are not split; add syscalls to --observe".to_owned());
+        let absence = absence::absence(recording, Stream::Syscalls, "calls", notes)?;
+        notes.push(format!("times of calls are not split: {}", absence::sentence(recording, &absence)));
         return Ok(None);
     }
     let mut names: HashMap<usize, (String, Split)> = HashMap::new();

@@ -69,7 +69,7 @@ impl Rule for PoolExhausted {
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
         if !scene.has_profiles() {
-            return Verdict::Unknown(vec!["mappings were not recorded; record with --observe default".to_owned()]);
+            return Scene::no_profiles();
         }
         let default = default_size(scene.slow);
         let mut chain = Chain::default();

@@ -99,9 +99,7 @@ impl Rule for MapMisaligned {
 
     fn examine(&self, scene: &Scene<'_>) -> Verdict {
         if !scene.has_profiles() {
-            return Verdict::Unknown(vec![
-                "faults and mappings were not recorded; record with --observe default".to_owned(),
-            ]);
+            return Scene::no_profiles();
         }
         let weight = |class: &ClassProfile| {
             let odd = class.aligned_share().is_some_and(|share| share < 1.0);

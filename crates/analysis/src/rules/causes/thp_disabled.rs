@@ -395,9 +395,7 @@ fn window_share(scene: &Scene<'_>) -> Option<f64> {
 fn without_faults(scene: &Scene<'_>) -> Verdict {
     let mut chain = Chain::default();
     let Some(fast) = scene.fast else {
-        return Verdict::Unknown(vec![
-            "faults and mappings were not recorded; record with --observe default".to_owned(),
-        ]);
+        return Scene::no_profiles();
     };
     let none = ClassKey {
         kind: pagelab_views::mappings::MemoryKind::Anonymous,

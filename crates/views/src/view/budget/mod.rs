@@ -25,7 +25,8 @@ mod states;
 
 use std::collections::BTreeMap;
 
-use pagelab_recording::{ProbeState, Recording};
+use pagelab_recording::Recording;
+use pagelab_vocab::absence::Absence;
 use pagelab_vocab::budget::{self, Component, State, component_of, ready_by};
 use pagelab_vocab::streams::Stream;
 use pagelab_vocab::waits::PAGE_FAULT;
@@ -562,13 +563,13 @@ fn missing(recording: &Recording, account: &Account<'_>, [seen, lost]: [u64; 2])
         missing.extend([State::Ready, State::Off].map(|state| Missing { part: state.word(), reason: reason.clone() }));
     }
     if !account.has_states {
-        let reason = why_not(recording, Stream::Waits);
+        let reason = why_not(recording, Stream::Waits, "waits");
         missing.extend(
             [State::Run, State::Ready, State::Off].map(|state| Missing { part: state.word(), reason: reason.clone() }),
         );
     }
     if account.run.all.samples == 0 {
-        missing.push(Missing { part: State::Run.word(), reason: why_not(recording, Stream::Cpu) });
+        missing.push(Missing { part: State::Run.word(), reason: why_not(recording, Stream::Cpu, "samples") });
     } else if account.run.lacks_names {
         let reason = "the kernel's functions have no names; they are read from /proc/kallsyms, as root".to_owned();
         missing.push(Missing { part: State::Run.word(), reason });
@@ -576,18 +577,15 @@ fn missing(recording: &Recording, account: &Account<'_>, [seen, lost]: [u64; 2])
     missing
 }
 
-/// Why a stream has no rows here.
-fn why_not(recording: &Recording, stream: Stream) -> String {
-    match recording.manifest().probes.iter().find(|probe| probe.name == stream.name()) {
-        Some(probe) if probe.state == ProbeState::Refused => {
-            format!("{stream} was refused: {}", probe.reason.as_deref().unwrap_or("no reason is recorded"))
+/// Why a stream has no rows of the selected tasks. `what` is what rows are called, in the plural.
+fn why_not(recording: &Recording, stream: Stream, what: &str) -> String {
+    match absence::absence(recording, stream, what, &mut Vec::new()) {
+        Ok(absence @ (Absence::NotRecorded { .. } | Absence::NotPermitted { .. })) => {
+            absence::sentence(recording, &absence)
         }
-        Some(_) => match read::loss_of(recording, stream, &mut Vec::new()) {
+        _ => match read::loss_of(recording, stream, &mut Vec::new()) {
             Ok([seen, lost]) if lost > 0 => format!("{stream} was recorded, and lost {lost} of {seen} events"),
             _ => format!("{stream} was recorded and has no rows of the selected tasks"),
         },
-        None => {
-            format!("{stream} was not recorded; record it: pagelab record --observe {}", absence::asked_for(stream))
-        }
     }
 }

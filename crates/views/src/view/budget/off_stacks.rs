@@ -73,7 +73,7 @@ fn has_stacks(recording: &Recording) -> Result<bool> {
 
 /// Why a recording has neither source.
 pub fn why_no_off_stacks(recording: &Recording) -> String {
-    why_not(recording, OffSource::Sums.stream())
+    why_not(recording, OffSource::Sums.stream(), "waits")
 }
 
 /// Time off the CPU with the same component, name of the task and stacks.
