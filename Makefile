@@ -8,7 +8,7 @@ PAGELAB := target/release/pagelab
 
 # Debian packages: clang and the two headers to build; the rest are what the tests compare with.
 BUILD_PACKAGES := clang libelf-dev zlib1g-dev pkg-config gcc make
-TEST_PACKAGES := fio fio-examples linux-perf sqlite3 libsqlite3-dev git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs btrfs-progs e2fsprogs libhugetlbfs-bin qemu-system-x86 cpio sparse patch xz-utils dwz perl sudo gcc-multilib musl-tools
+TEST_PACKAGES := fio fio-examples linux-perf sqlite3 libsqlite3-dev git postgresql strace python3-venv python3-six lvm2 fdisk xfsprogs btrfs-progs e2fsprogs squashfs-tools libhugetlbfs-bin qemu-system-x86 cpio sparse patch xz-utils dwz perl sudo gcc-multilib musl-tools
 
 # Runtimes whose stacks the long form looks at.
 RUNTIME_PACKAGES := nodejs default-jdk-headless golang-go

@@ -1,7 +1,7 @@
 //! The file systems and devices that a recording says the target worked on, beside those of others.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{json, pagelab, run};
@@ -88,4 +88,61 @@ while os.read(f, 1 << 20): pass
     // The device whose bytes they are stands in the figure.
     let evidence = found["findings"][0].to_string();
     assert!(evidence.contains("bytes read from the device") && !evidence.contains("(loop"), "{evidence}");
+}
+
+/// A control group with a limit of its memory, for the life of a test; none without the controller.
+struct Limited(PathBuf);
+
+impl Limited {
+    fn new(bytes: u32) -> Option<Self> {
+        let of_v1 = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let tops = [of_v1, ("/sys/fs/cgroup", "memory.max")];
+        tops.into_iter().find_map(|(top, limit)| {
+            let group = Self(Path::new(top).join(format!("pagelab-moved-{}", std::process::id())));
+            fs::create_dir(&group.0).ok()?;
+            fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+            Some(group)
+        })
+    }
+
+    fn procs(&self) -> PathBuf {
+        self.0.join("cgroup.procs")
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What `docker run`, `cgexec` and a unit do: the program, or one that it starts, goes to another group before it works.
+#[test]
+fn counters_of_a_group_are_those_of_the_one_that_the_target_moves_to() {
+    let place = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
+    let file = place.path().join("file");
+    let group = Limited::new(24 << 20).expect("the memory controller");
+    let enter = format!("echo 0 > {}", group.procs().display());
+    let write =
+        format!("for i in 1 2 3 4 5 6; do head -c 48M /dev/zero > {0}; rm {0}; sleep 0.1; done", file.display());
+    for (name, command, hits) in [
+        ("moves", format!("{enter}; {write}"), true),
+        ("starts", format!("sh -c '{enter}; {write}'; true"), true),
+        ("stays", write.clone(), false),
+    ] {
+        let dir = place.path().join(name);
+        run(
+            pagelab().args(["record", "--observe", "metrics,tasks", "-o"]).arg(&dir).args(["--", "sh", "-c", &command]),
+            0,
+        );
+        let found = json(&run(pagelab().args(["show", "--json"]).arg(&dir).args(["metrics", "cgroup.memory."]), 0));
+        let series = found["metrics"].as_array().expect("metrics");
+        let of =
+            |name: &str| series.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {found:#}"));
+        let hit = of("cgroup.memory.max_events");
+        let rise = hit["last"].as_f64().expect("known") - hit["first"].as_f64().expect("known");
+        assert_eq!(rise > 0.0, hits, "{name}: {hit}");
+        let memory = of("cgroup.memory.current_bytes")["last"].as_f64().expect("known");
+        assert_eq!(memory < f64::from(32 << 20), hits, "{name}: {memory}");
+    }
 }

@@ -142,16 +142,16 @@ for _ in range(times):
 struct Beside(Child);
 
 impl Beside {
-    fn scanner(place: &Path, folder: &str) -> Self {
+    /// A script with its words; it makes the file `ready` when it is.
+    fn python(place: &Path, words: &[&str]) -> Self {
         let mut command = Command::new("python3");
-        let scanner =
-            Self(command.args(["scanner.py", folder, "ready"]).current_dir(place).spawn().expect("it starts"));
+        let beside = Self(command.args(words).current_dir(place).spawn().expect("it starts"));
         let begin = Instant::now();
         while !place.join("ready").exists() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "the scanner is not ready");
+            assert!(begin.elapsed() < Duration::from_secs(20), "{words:?} is not ready");
             std::thread::sleep(Duration::from_millis(20));
         }
-        scanner
+        beside
     }
 }
 
@@ -174,7 +174,7 @@ fn host_opens_that_others_check_are_told_from_more_opens() {
     }
     fs::write(place.path().join("scanner.py"), SCANNER).expect("a script");
     fs::write(place.path().join("opens.py"), OPENS).expect("a script");
-    let _scanner = Beside::scanner(place.path(), "asked");
+    let _scanner = Beside::python(place.path(), &["scanner.py", "asked", "ready"]);
     let first = Some(("access.checked".to_owned(), "mechanism".to_owned()));
     let opens = |words: &str| format!("python3 opens.py {words}");
     let copies = |folder: &str| format!("for i in $(seq 20); do cat {folder}/*; done > /dev/null");
@@ -236,4 +236,159 @@ fn host_files_that_are_copied_up_are_told_from_files_that_are_made() {
     }
     let made = against_reads("make");
     assert_eq!(names(&made, "overlay.copy_up"), None, "{made:?}");
+}
+
+/// Maps and unmaps beside much memory of its own, with so many threads that change the protection of that memory; with `seen` and
+/// `cleared` it asks to be looked at.
+const MAPS: &str = "import ctypes, os, sys, threading
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.madvise.argtypes = libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+mapped = lambda size: libc.mmap(None, size, 3, 0x22, -1, 0)
+large, size, over = mapped(768 << 20), 768 << 20, []
+libc.madvise(large, size, 15)
+libc.madvise(large, size, 23)
+def protect():
+    while not over:
+        libc.mprotect(large, 8 << 20, 1)
+        libc.mprotect(large, 8 << 20, 3)
+others = [threading.Thread(target=protect) for _ in range(int(sys.argv[2]))]
+if sys.argv[1] != 'alone':
+    with open('asked.new', 'w') as f: f.write(f'{os.getpid()} {sys.argv[1]}')
+    os.rename('asked.new', 'asked')
+for other in others: other.start()
+for _ in range(int(sys.argv[3])):
+    libc.munmap(mapped(1 << 16), 1 << 16)
+over.append(True)
+for other in others: other.join()
+if sys.argv[1] != 'alone': os.unlink('asked')
+";
+
+/// A monitor that looks at who asks for it.
+const MONITOR: &str = "import time
+open('ready', 'w').close()
+while True:
+    try:
+        pid, how = open('asked').read().split()
+        if how == 'cleared':
+            with open(f'/proc/{pid}/clear_refs', 'w') as f: f.write('1')
+        else: open(f'/proc/{pid}/smaps_rollup').read()
+        time.sleep(0.002)
+    except (OSError, ValueError): time.sleep(0.02)
+";
+
+#[test]
+#[ignore = "host: compares times of waits for a lock, which takes a quiet machine"]
+fn host_a_lock_that_others_hold_is_told_from_one_that_threads_hold() {
+    let place = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
+    fs::write(place.path().join("maps.py"), MAPS).expect("a script");
+    fs::write(place.path().join("monitor.py"), MONITOR).expect("a script");
+    let _monitor = Beside::python(place.path(), &["monitor.py"]);
+    let maps = |how: &str, threads: u32, pairs: u32| format!("python3 maps.py {how} {threads} {pairs}");
+    let first = Some(("observed.by_others".to_owned(), "mechanism".to_owned()));
+    let ways: &[&str] = if std::env::var_os("PAGELAB_TEST_FULL").is_some() { &["seen", "cleared"] } else { &["seen"] };
+    for how in ways {
+        let found = causes(place.path(), how, &maps("alone", 0, 60000), &maps(how, 0, 60000));
+        assert_eq!(found.first(), first.as_ref(), "{how}: {found:?}");
+        assert_eq!(names(&found, "mmap_lock.contended"), None, "{how}: {found:?}");
+    }
+    let own = causes(place.path(), "own", &maps("alone", 0, 2000), &maps("alone", 1, 2000));
+    assert_eq!(names(&own, "observed.by_others"), None, "{own:?}");
+    assert_eq!(own.first().map(|(cause, _)| cause.as_str()), Some("mmap_lock.contended"), "{own:?}");
+}
+
+/// Makes lists and drops them, beside many that live, and looks for garbage each so many rounds; computes so much in each round.
+const LISTS: &str = "import gc, sys
+gc.disable()
+live = [[i] for i in range(150000)]
+every, work = int(sys.argv[1]), int(sys.argv[2])
+for i in range(400):
+    made = [[j] for j in range(200)]
+    sum(j * j for j in range(work))
+    if every and i % every == 0: gc.collect()
+";
+
+/// Keeps objects, and puts new ones in their places.
+const OBJECTS: &str = "const live = [];
+for (let i = 0; i < 600000; i++) live.push({ a: i, b: [i] });
+for (let i = 0; i < 3e6; i++) live[i % live.length] = { a: i, b: [i] };
+";
+
+#[test]
+#[ignore = "host: compares times of collectors, which takes a quiet machine"]
+fn host_more_garbage_is_told_from_more_work() {
+    let place = tempfile::tempdir().expect("a folder");
+    fs::write(place.path().join("lists.py"), LISTS).expect("a script");
+    fs::write(place.path().join("objects.js"), OBJECTS).expect("a script");
+    let lists = |words: &str| format!("python3 lists.py {words}");
+    let first = Some(&("gc.more".to_owned(), "mechanism".to_owned()));
+    let python = causes(place.path(), "python", &lists("0 4000"), &lists("10 4000"));
+    assert_eq!(python.first(), first, "{python:?}");
+    let more = causes(place.path(), "more", &lists("20 4000"), &lists("20 12000"));
+    assert_eq!(names(&more, "gc.more"), None, "{more:?}");
+    if std::env::var_os("PAGELAB_TEST_FULL").is_some() {
+        let node = |mib: u32| format!("node --max-old-space-size={mib} objects.js");
+        let node = causes(place.path(), "node", &node(1000), &node(80));
+        assert_eq!(node.first(), first, "{node:?}");
+    }
+}
+
+/// Reads a file so many times from where it lies.
+const COLD: &str = "import os, sys
+f = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(int(sys.argv[2])):
+    os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)
+    at = 0
+    while got := os.pread(f, 1 << 20, at): at += len(got)
+";
+
+/// An image of squashfs, mounted for the life of a test.
+struct Image(PathBuf);
+
+impl Image {
+    fn new(place: &Path, name: &str, words: &[&str]) -> Self {
+        let (image, mount) = (place.join(format!("{name}.img")), place.join(name));
+        fs::create_dir(&mount).expect("a folder");
+        run(
+            Command::new("mksquashfs")
+                .args([&place.join("files"), &image])
+                .args(["-quiet", "-no-progress"])
+                .args(words),
+            0,
+        );
+        run(Command::new("mount").args(["-o", "loop,ro"]).args([&image, &mount]), 0);
+        Self(mount)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "host: compares times of reads of compressed images, which takes a quiet machine"]
+fn host_images_that_are_decompressed_are_told_from_images_that_are_read() {
+    let place = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
+    fs::create_dir(place.path().join("files")).expect("a folder");
+    let words: Vec<String> =
+        (0..900_000_u64).map(|i| format!("{:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40)).collect();
+    fs::write(place.path().join("files/words"), words.concat()).expect("a file");
+    fs::write(place.path().join("cold.py"), COLD).expect("a script");
+    let plain = Image::new(place.path(), "plain", &["-noD", "-noF"]);
+    let reads = |image: &Image, times: u32| format!("python3 cold.py {}/words {times}", image.0.display());
+    let mut methods = vec!["xz"];
+    if std::env::var_os("PAGELAB_TEST_FULL").is_some() {
+        methods.push("gzip");
+    }
+    for method in methods {
+        let image = Image::new(place.path(), method, &["-comp", method]);
+        let found = causes(place.path(), &format!("by-{method}"), &reads(&plain, 2), &reads(&image, 2));
+        assert_eq!(found.first(), Some(&("data.compressed".to_owned(), "mechanism".to_owned())), "{method}: {found:?}");
+    }
+    let more = causes(place.path(), "more", &reads(&plain, 5), &reads(&plain, 40));
+    assert_eq!(names(&more, "data.compressed"), None, "{more:?}");
 }

@@ -120,6 +120,39 @@ fn options_of_manner_are_accepted_with_a_word() {
     }
 }
 
+/// Where fio 3.33 does something else than its manual says, and pagelab what that says: said, and only there.
+#[test]
+fn what_is_done_otherwise_than_fio_does_it_is_said() {
+    let verifies = "--rw=randwrite --verify=crc32c --bs=1k,4k";
+    for (line, option, warns) in [
+        ("--rw=randread --random_generator=lfsr --random_distribution=zipf:1.2", "random_generator", true),
+        ("--rw=randread --random_generator=lfsr", "random_generator", false),
+        (&format!("{verifies} --percentage_random=50"), "verify", true),
+        (&format!("{verifies} --percentage_random=99"), "verify", true),
+        (&format!("{verifies} --percentage_random=100"), "verify", false),
+        (&format!("{verifies} --percentage_random=50 --norandommap"), "verify", false),
+        ("--rw=randread --percentage_random=50", "verify", false),
+    ] {
+        let words: Vec<String> =
+            format!("--name=j --ioengine=null --size=1m {line}").split(' ').map(str::to_owned).collect();
+        let warnings = parse_args(&words).expect(line).warnings;
+        let otherwise = warnings.iter().any(|said| said.contains(option) && said.contains("fio "));
+        assert_eq!(otherwise, warns, "{line}: {warnings:?}");
+    }
+}
+
+#[test]
+fn the_first_job_that_writes_is_found() {
+    let first = |modes: &[&str]| {
+        let jobs: Vec<String> = modes.iter().enumerate().map(|(at, mode)| format!("[j{at}]\nrw={mode}\n")).collect();
+        let workload = file(&format!("[global]\nioengine=null\nsize=4k\n{}", jobs.concat())).expect("valid");
+        workload.first_writer().map(|job| job.name.clone())
+    };
+    assert_eq!(first(&["read", "randrw", "write"]).as_deref(), Some("j1"));
+    assert_eq!(first(&["trim"]).as_deref(), Some("j0"), "a trim is no read");
+    assert_eq!(first(&["read", "randread", "write\nverify_only=1\nverify=crc32c"]), None);
+}
+
 /// Shares that are not 100 together: the one that stands last counts.
 #[test]
 fn the_latter_of_two_shares_counts() {
@@ -167,6 +200,8 @@ fn every_time_of_a_job_is_calculated_with_its_unit_once() {
     let second = 1_000_000_000;
     assert_eq!([o.runtime.0, o.ramp_time.0, o.startdelay.low_ns], [2 * second; 3]);
     assert_eq!((o.thinktime.0, o.thinktime_iotime.0), (200_000, 6 * second));
+    let signed = arguments("--name=j --ioengine=null --size=(4100+(-4.0))").expect("valid").jobs[0].options.size;
+    assert_eq!(signed, Some(Extent::Bytes(4096)), "a decimal below 0 is taken from 0");
     assert_eq!((o.max_latency.read.0, o.steadystate_duration.0, o.latency_window.0), (3_000_000, 4 * second, 10_000));
 }
 

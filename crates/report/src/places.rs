@@ -1,6 +1,6 @@
 //! Where in programs and kernel the largest differences are, in a line for each component.
 
-use pagelab_analysis::compare::{BudgetComparison, ComponentPlaces, PlaceChange};
+use pagelab_analysis::compare::{Comparison, ComponentPlaces, PlaceChange, Verdict};
 
 use crate::paragraph::wrap;
 use crate::style::Style;
@@ -10,10 +10,13 @@ use crate::waterfall::signed;
 /// Begins the first line; the others are as far to the right.
 const HEAD: &str = "Where: ";
 
-/// The lines, with so many places each at most; empty without an account, and where no place moved for sure.
-pub(crate) fn places(budget: Option<&BudgetComparison>, style: &Style, most: usize) -> String {
-    let components = budget.map_or(&[][..], |budget| &budget.places);
-    let lines = components.iter().filter_map(|one| line(one, most));
+/// The lines, with so many places each at most; empty without an account. Of places that did not move for sure nothing is said, unless
+/// the primary differs and no component does for sure.
+pub(crate) fn places(comparison: &Comparison, style: &Style, most: usize) -> String {
+    let components = comparison.budget.as_ref().map_or(&[][..], |budget| &budget.places);
+    let verdict = comparison.primary.as_ref().map(|primary| primary.verdict);
+    let differs = matches!(verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Different));
+    let lines = components.iter().filter_map(|one| line(one, most, differs));
     let indent = " ".repeat(HEAD.len());
     let mut out = String::new();
     for line in lines {
@@ -23,11 +26,15 @@ pub(crate) fn places(budget: Option<&BudgetComparison>, style: &Style, most: usi
     out
 }
 
-/// A component's places that moved for sure; none without one.
-fn line(of: &ComponentPlaces, most: usize) -> Option<String> {
-    let sure: Vec<&PlaceChange> = of.places.iter().filter(|place| place.is_sure).collect();
-    let listed: Vec<String> = sure.iter().take(most).map(|place| told(place)).collect();
-    (!listed.is_empty()).then(|| format!("{} {}: {}", of.component, signed(of.difference_ns), listed.join(", ")))
+/// A component's places that moved for sure; none without one. Of a component that did not, all, where that is to be said.
+fn line(of: &ComponentPlaces, most: usize, also_unsure: bool) -> Option<String> {
+    if !of.is_sure && !also_unsure {
+        return None;
+    }
+    let told_of = of.places.iter().filter(|place| place.is_sure || !of.is_sure);
+    let listed: Vec<String> = told_of.take(most).map(told).collect();
+    let doubt = if of.is_sure { "" } else { " (not for sure: its interval holds 0)" };
+    (!listed.is_empty()).then(|| format!("{} {}{doubt}: {}", of.component, signed(of.difference_ns), listed.join(", ")))
 }
 
 fn told(place: &PlaceChange) -> String {
@@ -54,7 +61,13 @@ mod tests {
     }
 
     fn component(name: &str, places: Vec<PlaceChange>) -> ComponentPlaces {
-        ComponentPlaces { component: name.to_owned(), difference_ns: 1e6, places_total: places.len(), places }
+        ComponentPlaces {
+            component: name.to_owned(),
+            difference_ns: 1e6,
+            is_sure: true,
+            places_total: places.len(),
+            places,
+        }
     }
 
     #[test]
@@ -65,11 +78,17 @@ mod tests {
             place("main", Some("a.out"), None, 0.1, false),
         ];
         let wait = vec![place("jbd2_log_wait_commit < ext4_sync_file", None, Some("fsync"), 0.9, true)];
-        let none = vec![place("x", None, Some("read"), 0.5, false)];
-        let components = [component("run.user", user), component("off.flush", wait), component("run.file.read", none)];
-        let text: String = components.iter().filter_map(|one| line(one, 2)).collect::<Vec<_>>().join("\n");
+        let none = || vec![place("x", None, Some("read"), 0.5, false)];
+        let components =
+            [component("run.user", user), component("off.flush", wait), component("run.file.read", none())];
+        let text: String = components.iter().filter_map(|one| line(one, 2, false)).collect::<Vec<_>>().join("\n");
         let needed = "run.user +1ms: libsqlite3.so.0 walFindFrame 61 %, libc.so.6 memcpy 20 %\n\
                       off.flush +1ms: jbd2_log_wait_commit < ext4_sync_file (fsync) 90 %";
         assert_eq!(text, needed);
+        let unsure = ComponentPlaces { is_sure: false, ..component("off.flush", none()) };
+        assert_eq!(line(&unsure, 2, false), None, "without a difference of the primary");
+        let needed = "off.flush +1ms (not for sure: its interval holds 0): x (read) 50 %";
+        assert_eq!(line(&unsure, 2, true).as_deref(), Some(needed));
+        assert_eq!(line(&component("off.flush", none()), 2, true), None, "the component is sure, the place is not");
     }
 }

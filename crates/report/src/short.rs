@@ -31,7 +31,7 @@ const CAUSES: usize = 3;
 pub fn short(comparison: &Comparison, style: &Style) -> String {
     let mut head = headline(comparison, style);
     head.push_str(&cautions(comparison, style));
-    let places = places(comparison.budget.as_ref(), style, PLACES);
+    let places = places(comparison, style, PLACES);
     let mut tail = why(comparison, style);
     tail.push_str(&next(comparison, style));
     let room = LINES.saturating_sub(head.lines().count() + places.lines().count() + tail.lines().count());

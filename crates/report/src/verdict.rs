@@ -45,7 +45,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         None => unexplained(comparison.unexplained.as_ref(), style.width),
     });
     out.push_str(&waterfall(comparison.budget.as_ref(), style));
-    out.push_str(&places(comparison.budget.as_ref(), style, usize::MAX));
+    out.push_str(&places(comparison, style, usize::MAX));
     out.push_str(&largest_changes(&comparison.largest_changes, style));
     out.push_str(&metrics(comparison, style));
     out.push_str(&latency(&comparison.latency, style));

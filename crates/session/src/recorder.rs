@@ -137,6 +137,9 @@ impl Recorder {
         if walks_all {
             sampler.walk_all();
         }
+        if matches!(subject, Subject::Started(_) | Subject::Found(Found::Processes(_))) {
+            sampler.follow_groups();
+        }
         self.sampler = Some(sampler);
         self.follows = !matches!(subject, Subject::Found(Found::System));
     }

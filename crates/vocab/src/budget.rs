@@ -84,6 +84,11 @@ const fn waits(component: &'static str, about: &'static str, anchors: &'static [
 const KERNEL_LOCK: &str = "off.kernel_lock";
 const MMAP_LOCK: &str = "off.mmap_lock";
 
+/// Whether a wait is for a lock that tasks have, so that a task ends it.
+pub fn is_lock(component: &str) -> bool {
+    [KERNEL_LOCK, MMAP_LOCK].contains(&component)
+}
+
 /// The anchors of both tables against the functions of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnchorsFound {

@@ -89,6 +89,9 @@ const SLEEPERS: [&str; 22] = [
     "__cond_resched",
 ];
 
+/// What stands behind the functions of a wait for a lock that no recorded task had.
+pub const HELD_BY_OTHERS: &str = "(held by others)";
+
 /// Whether a function of the kernel does no more than to put the task to sleep.
 pub fn only_sleeps(function: &str) -> bool {
     SLEEPERS.contains(&function)

@@ -252,7 +252,7 @@ fn compared(base: &OfSide, test: &OfSide, design: Design, per_operation: bool) -
     let size = |component: &ComponentChange| component.difference_ns.map_or(0.0, f64::abs);
     components.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.component.cmp(&b.component)));
     let mechanisms = mechanisms::of_causes(&bases, &tests, design, &components);
-    let places = places::of_largest(&bases, &tests, design, &components);
+    let places = places::of_largest(&bases, &tests, design, &components, whole.estimate);
     let missing: Vec<MissingPart> = [("base", base), ("test", test)].into_iter().flat_map(missing_of).collect();
     BudgetComparison {
         per: if per_operation { "operation" } else { "run" }.to_owned(),

@@ -238,13 +238,14 @@ fn doubt_chance(finding: &mut Finding, budget: &BudgetComparison, is_of_loss: im
 }
 
 /// What stands first has to be worth a reader's time. A cause without a setting is not where the time in which it shows may not have
-/// risen at all, or where no cause claims ten times as much as it explains.
+/// risen at all, where what it explains may be nothing, or where no cause claims ten times as much as it explains.
 fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_loss: impl Fn(&str) -> bool) {
     while let Some(first) = comparison.findings.first() {
         let claimed: f64 = effects(&comparison.findings).map(|effect| effect.share).sum();
         let unknown = (1.0 - claimed).max(0.0);
         let share = first.effect.as_ref().map_or(1.0, |effect| effect.share);
         let is_sure = || has_risen_for_sure(&first.cause, budget, &is_of_loss);
+        let may_be_none = first.effect.as_ref().and_then(|effect| effect.share_ci95).is_some_and(|[low, _]| low <= 0.0);
         let reason = match (&first.setting, first.confidence) {
             (None, Confidence::Correlated) if share * SLIGHT < unknown => format!(
                 "it explains {:.0} % of the lost time, and no cause claims {:.0} %",
@@ -254,6 +255,9 @@ fn refute_slight(comparison: &mut Comparison, budget: &BudgetComparison, is_of_l
             (None, Confidence::Correlated) if !is_sure() => {
                 "the time in which it shows may not have risen at all: the interval of its difference holds 0"
                     .to_owned()
+            }
+            (None, Confidence::Correlated) if may_be_none => {
+                "what it explains may be nothing: the interval of its share holds 0".to_owned()
             }
             _ => return,
         };
@@ -422,7 +426,13 @@ mod tests {
             place("nobody_knows_it", 500.0, true),
             place(chain, 400.0, true),
         ];
-        let of = ComponentPlaces { component: "off.flush".to_owned(), difference_ns: 1800.0, places_total: 3, places };
+        let of = ComponentPlaces {
+            component: "off.flush".to_owned(),
+            difference_ns: 1800.0,
+            is_sure: true,
+            places_total: 3,
+            places,
+        };
         let known = UnknownPlace::of(&of, 1000.0).expect("a place that is known");
         assert_eq!((known.place.as_str(), known.share), (format!("{chain} (utimensat)").as_str(), 0.4));
         assert!(known.what.contains("room in the journal"), "the outermost function tells most: {}", known.what);

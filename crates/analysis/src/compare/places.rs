@@ -14,6 +14,8 @@ use crate::stats::Design;
 
 /// Components that are looked into.
 const COMPONENTS: usize = 3;
+/// Part of the whole difference from which on a component that does not differ for sure is looked into.
+const MOST: f64 = 0.5;
 /// Places that are listed of each.
 const LISTED: usize = 5;
 
@@ -24,6 +26,9 @@ pub struct ComponentPlaces {
     pub component: String,
     /// Test less base of the component, ns per unit of work.
     pub difference_ns: f64,
+    /// The component's interval leaves 0 out. Else it is most of the difference, and no component differs for sure.
+    #[serde(default)]
+    pub is_sure: bool,
     /// Places that moved the same way, the largest difference first, five at most.
     pub places: Vec<PlaceChange>,
     /// Places of the component in all.
@@ -72,16 +77,23 @@ fn key_of(place: &Place) -> Key<'_> {
     (place.function.as_deref(), place.module.as_deref(), place.entry.as_deref())
 }
 
-/// The places of the components that differ most, of those whose interval leaves 0 out.
+/// The places of the components that differ most, of those whose interval leaves 0 out. Where none does, those of the largest, if it is
+/// most of the whole difference: few runs that vary much show a ratio for sure before they show a time.
 pub(super) fn of_largest(
     base: &[OfRun],
     test: &[OfRun],
     design: Design,
     components: &[ComponentChange],
+    whole_ns: f64,
 ) -> Vec<ComponentPlaces> {
     let differs = |change: &&ComponentChange| is_sure(change.difference_ci95);
     let largest = components.iter().filter(differs).take(COMPONENTS);
-    largest.filter_map(|change| of_component(base, test, design, change)).collect()
+    let found: Vec<ComponentPlaces> = largest.filter_map(|change| of_component(base, test, design, change)).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let first = components.first().filter(|first| first.difference_ns.is_some_and(|ns| ns / whole_ns >= MOST));
+    first.and_then(|change| of_component(base, test, design, change)).into_iter().collect()
 }
 
 fn of_component(base: &[OfRun], test: &[OfRun], design: Design, change: &ComponentChange) -> Option<ComponentPlaces> {
@@ -100,6 +112,7 @@ fn of_component(base: &[OfRun], test: &[OfRun], design: Design, change: &Compone
     (!places.is_empty()).then(|| ComponentPlaces {
         component: change.component.clone(),
         difference_ns,
+        is_sure: is_sure(change.difference_ci95),
         places,
         places_total,
     })

@@ -402,12 +402,17 @@ impl ComponentRule {
 
     fn fixes(&self, scene: &Scene<'_>, setting: Option<&SettingSubject>) -> Vec<Fix> {
         let device = scene.device.unwrap_or("DEVICE");
+        let is_v1 = |controller: &str| {
+            let controller = if controller == "blkio" { "io" } else { controller };
+            scene.slow.setting(&format!("cgroup.{controller}.version")) == Some("1")
+        };
         let own = self.remedies.iter().map(|remedy| Fix {
             reach: remedy.reach,
             text: remedy.text.to_owned(),
-            command: remedy.command.replace("{device}", device).replace("{group}", restore::GROUP),
+            command: restore::in_group(&remedy.command.replace("{device}", device), is_v1),
         });
-        let back = setting.filter(|_| scene.fast.is_some()).and_then(|setting| restore::fix(setting, scene.slow.name));
+        let back =
+            setting.filter(|_| scene.fast.is_some()).and_then(|setting| restore::fix(setting, scene.slow.name, is_v1));
         back.into_iter().chain(own).collect()
     }
 }

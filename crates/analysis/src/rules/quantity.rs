@@ -4,8 +4,10 @@ use super::evidence::{PlaceTime, RunEvidence, SideEvidence};
 use super::finding::SideName;
 use super::scene::{Scene, device_of};
 use pagelab_views::run::MetricKey;
+use pagelab_vocab::budget::USER;
 use pagelab_vocab::errands::is_named;
 use pagelab_vocab::mechanisms::OTHER;
+use pagelab_vocab::places::place as glossary;
 use pagelab_vocab::syscalls::Purpose;
 
 /// A figure of a run.
@@ -53,6 +55,8 @@ pub(crate) enum Way {
     NotAskingFor(Purpose),
     /// Whatever leads through one of these functions; a name that ends in `*` stands for all that begin so.
     Through(&'static [&'static str]),
+    /// Whatever is of this cause in the glossary of places.
+    InPlacesOf(&'static str),
 }
 
 impl Way {
@@ -66,6 +70,18 @@ impl Way {
                 let chain = place.function.as_deref()?;
                 Some(chain.split(" < ").any(|one| functions.iter().any(|name| is_named(one, name))))
             }
+            Self::InPlacesOf(cause) => {
+                let module = place.module.as_deref();
+                // What is compiled while the program runs lies in no file. Collectors and codecs do.
+                let is_compiled = place.component == USER && module.is_none_or(|module| module.starts_with('['));
+                if place.function.is_none() && is_compiled {
+                    return Some(false);
+                }
+                let chain = place.function.as_deref()?;
+                Some(
+                    chain.split(" < ").any(|one| glossary(one, module).is_some_and(|known| known.cause == Some(cause))),
+                )
+            }
         }
     }
 
@@ -77,6 +93,7 @@ impl Way {
             Self::NotAskingFor(Purpose::Safety) => "in calls that do not ask for safety".to_owned(),
             Self::NotAskingFor(Purpose::Writing) => "in calls that do not write".to_owned(),
             Self::Through(functions) => format!("in {}", functions.join(", ")),
+            Self::InPlacesOf(cause) => format!("in places that the glossary has for {cause}"),
         }
     }
 }
@@ -456,5 +473,31 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
         _ if value.abs() < 0.01 => format!("{value:.2e}"),
         _ if value.abs() < 100.0 => format!("{value:.2}"),
         _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_without_a_name_is_a_collector_s_only_where_it_is_of_a_file() {
+        let is_of = |component: &str, module: Option<&str>, function: Option<&str>| {
+            let place = PlaceTime {
+                component: component.to_owned(),
+                entry: None,
+                function: function.map(str::to_owned),
+                module: module.map(str::to_owned),
+                ns: 1.0,
+            };
+            Way::InPlacesOf("gc.more").is_of(&place)
+        };
+        let marking = Some("MarkSweep::follow_stack()");
+        assert_eq!(is_of(USER, Some("libjvm.so"), marking), Some(true));
+        assert_eq!(is_of(USER, Some("libc.so.6"), Some("memmove")), Some(false));
+        assert_eq!(is_of(USER, Some("[anon]"), None), Some(false), "compiled while it runs");
+        assert_eq!(is_of(USER, None, None), Some(false));
+        assert_eq!(is_of(USER, Some("libjvm.so"), None), None, "stripped");
+        assert_eq!(is_of("run.file.fetch", None, None), None, "the kernel's");
     }
 }

@@ -204,7 +204,7 @@ fn placed(account: Account, places: &BTreeMap<String, f64>) -> Account {
     let place = |(key, ns): (&String, &f64)| {
         let mut words = key.splitn(3, '|').map(|word| (!word.is_empty()).then(|| word.to_owned()));
         let mut next = || words.next().flatten();
-        PlaceTime { component: next().unwrap_or_default(), entry: next(), function: next(), ns: *ns }
+        PlaceTime { component: next().unwrap_or_default(), entry: next(), function: next(), module: None, ns: *ns }
     };
     account.placed(places.iter().map(place).collect())
 }

@@ -4,7 +4,7 @@
 //! `pagelab_vocab::metrics` declares. It reads memory (vmstat, meminfo, buddyinfo, hugetlb pools, huge page sizes, NUMA
 //! nodes, slab caches), processors (stat, schedstat, interrupts, softirqs, load average, frequency, pressure) and
 //! devices (diskstats, net/dev, file-nr). For the target's processes it adds up io, stat, status and smaps_rollup; of the group
-//! that the first of them is in it reads throttling, memory and pressure.
+//! that they work in it reads throttling, memory and pressure.
 //!
 //! # What the rows mean
 //!
@@ -64,6 +64,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cgroup::Groups;
 use file::Text;
 use members::{MAX_MEMBERS, Members, process_dir};
 use series::Store;
@@ -174,6 +175,10 @@ pub struct Sampler {
     appeared: Vec<(u32, Option<u32>)>,
     /// See [`Sampler::walk_all`].
     walks_all: bool,
+    /// Which control group is read; none without a target.
+    groups: Option<Groups>,
+    /// See [`Sampler::follow_groups`].
+    follows_groups: bool,
 }
 
 /// Directories of processes that are held open; further processes are opened by path. Probes need descriptors, too.
@@ -193,6 +198,8 @@ impl Sampler {
             text: Text::new(),
             appeared: Vec::new(),
             walks_all: false,
+            groups: None,
+            follows_groups: false,
         };
         if let Some(pid) = target {
             sampler.set_target(pid);
@@ -206,6 +213,7 @@ impl Sampler {
         let mut opened = catalogue::target(&self.root, pid);
         if !opened.sources.is_empty() {
             cgroup::open(&self.root, &process_dir(&self.root, pid), &mut opened);
+            self.groups = Some(Groups::of(&self.root, pid));
         }
         self.sources.extend(opened.sources);
         self.refused.extend(opened.refused);
@@ -223,6 +231,12 @@ impl Sampler {
         }
     }
 
+    /// Reads another control group once a process that the target starts is in one, because it was put there to work. Without it only
+    /// the first process is followed: the processes of a cgroup or a host are in many.
+    pub fn follow_groups(&mut self) {
+        self.follows_groups = true;
+    }
+
     /// Another process of the target has appeared, forked by `parent` as far as that is known. It is opened with the
     /// next sample; one that has ended by then costs nothing.
     pub fn add_process(&mut self, pid: u32, parent: Option<u32>) {
@@ -234,6 +248,9 @@ impl Sampler {
     /// A process of the target has left it: it is not read again.
     pub fn remove_process(&mut self, pid: u32) {
         self.appeared.retain(|(appeared, _)| *appeared != pid);
+        if let Some(groups) = &mut self.groups {
+            groups.remove(pid);
+        }
         for members in self.sources.iter_mut().filter_map(|source| source.members.as_mut()) {
             members.remove(pid);
         }
@@ -243,6 +260,9 @@ impl Sampler {
     /// by its number, which another process may soon have, it is not read again.
     pub fn process_ended(&mut self, pid: u32) {
         self.appeared.retain(|(appeared, _)| *appeared != pid);
+        if let Some(groups) = &mut self.groups {
+            groups.remove(pid);
+        }
         for members in self.sources.iter_mut().filter_map(|source| source.members.as_mut()) {
             members.remove_by_path(pid);
         }
@@ -253,6 +273,9 @@ impl Sampler {
             if self.sources.iter().all(|source| source.members.is_none()) {
                 self.set_target(pid);
                 continue;
+            }
+            if let Some(groups) = self.groups.as_mut().filter(|_| self.follows_groups) {
+                groups.add(pid);
             }
             let path = process_dir(&self.root, pid);
             let known = self.sources.iter().filter_map(|source| source.members.as_ref()).map(Members::len).max();
@@ -273,6 +296,9 @@ impl Sampler {
     /// their values to `sink`, in the same order each time.
     pub fn sample(&mut self, ts_ns: i64, emit: Emit, sink: &mut impl FnMut(Row<'_>)) -> SampleStats {
         self.open_appeared();
+        if let Some(groups) = self.groups.as_mut() {
+            groups.follow(&self.root, &mut self.sources);
+        }
         let all = emit == Emit::All;
         let mut clock = CpuClock::start();
         let mut stats = SampleStats::default();

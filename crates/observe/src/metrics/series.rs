@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pagelab_vocab::metrics::{MetricKind, metric};
+
 use super::{Facts, Row, SeriesId};
 
 /// Most series of one source: on hosts where interfaces come and go by the thousand the list of names would otherwise
@@ -21,6 +23,8 @@ struct Series {
     raw_instance: Box<[u8]>,
     /// Last value handed out.
     last: f64,
+    /// What is added to the values of a counter: see [`SourceSeries::go_on`].
+    offset: f64,
     /// The pass that last saw it.
     pass: u64,
     /// False once its end has been handed out.
@@ -60,6 +64,14 @@ pub(super) struct SourceSeries {
     key: Vec<u8>,
     composed: Vec<u8>,
     live: usize,
+    goes_on: bool,
+}
+
+impl SourceSeries {
+    /// The next pass is over another file: counters go on from the values that they have, levels take those of the file.
+    pub(super) fn go_on(&mut self) {
+        self.goes_on = true;
+    }
 }
 
 /// Where a parser puts the values of one reading.
@@ -128,6 +140,11 @@ impl<'a> Collector<'a> {
         series.pass = self.store.pass;
         self.own.seen.push(id);
         self.values += 1;
+        if self.own.goes_on && series.live && metric(&series.name).is_some_and(|info| info.kind == MetricKind::Counter)
+        {
+            series.offset = series.last - value;
+        }
+        let value = value + series.offset;
         // Bits, so that a NaN would not count as changed for ever.
         let changed = !series.live || series.last.to_bits() != value.to_bits();
         if !series.live {
@@ -188,6 +205,7 @@ impl<'a> Collector<'a> {
             field: field.into(),
             raw_instance: instance.into(),
             last: 0.0,
+            offset: 0.0,
             pass: 0,
             live: false,
         });
@@ -203,6 +221,7 @@ impl<'a> Collector<'a> {
         if self.own.seen.len() != self.own.live {
             self.end_unseen();
         }
+        self.own.goes_on = false;
         Pass { rows: self.rows, values: self.values, trouble: self.trouble }
     }
 

@@ -147,6 +147,14 @@ impl Source {
         Self { members: Some(members), ..Self::new(spec, Vec::new()) }
     }
 
+    /// The file gives way to another one of the same layout, in which counters begin anew; without one its series end.
+    pub(super) fn go_on_with(&mut self, part: Option<Part>) {
+        self.parts = part.into_iter().collect();
+        self.series.go_on();
+        self.ended = false;
+        self.rhythm.due_ns = i64::MIN;
+    }
+
     /// How many files there are behind it.
     pub(super) fn files(&self) -> usize {
         self.members.as_ref().map_or(self.parts.len(), Members::len)

@@ -98,6 +98,16 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["off.other", "off.read", "run.file.", "run.memory.", "run.task.", "run.network", "run.other"],
     },
     CauseDef {
+        id: "gc.more",
+        title: "more garbage is collected",
+        topics: &["process", "memory", "cpu"],
+        settings: &["env.GOGC", "env.GOMEMLIMIT", "env.JAVA_TOOL_OPTIONS", "env.NODE_OPTIONS", "command.arguments"],
+        help: "The runtime of the program (Go, Java, JavaScript, Python) looks for objects that nobody needs: more often where the heap is \
+               small for what lives in it, or longer where more lives. It needs more time in the collector's functions.",
+        event: EventCost::measured("collection"),
+        components: &["run.user"],
+    },
+    CauseDef {
         id: "call.dearer",
         title: "entering and leaving the kernel costs more",
         topics: &["security", "time", "cpu", "tracing"],

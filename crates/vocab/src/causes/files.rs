@@ -157,6 +157,16 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["off.journal", "off.flush", "off.write_back", "off.read", "off.block_queue", "run.file.journal", "run.block."],
     },
     CauseDef {
+        id: "data.compressed",
+        title: "the kernel compresses or decompresses data",
+        topics: &["filesystem", "cpu", "swap"],
+        settings: &["mount.<mountpoint>.options", "mm.zswap.compressor"],
+        help: "Contents of files and pages that are swapped are kept compressed: squashfs, EROFS, btrfs, zram, zswap. It needs more time in \
+               the functions that compress or decompress, in reading, in writing back, or in waiting for the one who does.",
+        event: EventCost::measured("block"),
+        components: &["run.file.", "run.memory.", "run.block.", "run.other", "run.task.lock", "off.read", "off.kernel_lock"],
+    },
+    CauseDef {
         id: "overlay.copy_up",
         title: "files of a lower layer are copied before they are changed",
         topics: &["fs", "io", "writeback"],

@@ -227,6 +227,17 @@ pub(super) const CAUSES: &[CauseDef] = &[
         components: &["off.mmap_lock"],
     },
     CauseDef {
+        id: "observed.by_others",
+        title: "others hold the lock of the program's address space",
+        topics: &["memory", "sched", "tracing"],
+        settings: &[],
+        help: "Whoever reads /proc/PID/smaps, smaps_rollup or pagemap, or writes to clear_refs, walks the page tables of the process with \
+               its lock held, and so does khugepaged: mmap, munmap and faults wait meanwhile. It needs more time waiting for the lock that \
+               no task of the program ended.",
+        event: EventCost::measured("wait for the lock"),
+        components: &["off.mmap_lock"],
+    },
+    CauseDef {
         id: "ksm.separated",
         title: "pages that KSM had merged are copied when written",
         topics: &["memory", "faults"],

@@ -41,12 +41,12 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "ends of writes that went to a new place"
         set ["btrfs: chattr +C", "mount.<mountpoint>.options"]
         next "small random writes make an extent each: compare with nodatacow for such files";
-    ["btrfs_compress_folios", "btrfs_compress_pages", "btrfs_compress_bio", "compress_file_range", "zstd_compress_folios", "zstd_compress_pages", "lzo_compress_folios", "zlib_compress_folios"]
+    ["btrfs_compress_folios", "btrfs_compress_pages", "btrfs_compress_bio", "compress_file_range", "zstd_compress_folios", "zstd_compress_pages", "lzo_compress_folios", "zlib_compress_folios"] time of "data.compressed"
         what "compressing file contents before they are written"
         by "write-back of files with compression"
         set ["mount.<mountpoint>.options", "btrfs: property set compression"]
         next "compare the method and its level; zstd:1 or lzo cost less than zlib";
-    ["end_bbio_compressed_read", "btrfs_decompress_bio", "zstd_decompress_bio", "zlib_decompress_bio", "lzo_decompress_bio", "btrfs_decompress_buf2page"]
+    ["end_bbio_compressed_read", "btrfs_decompress_bio", "zstd_decompress_bio", "zlib_decompress_bio", "lzo_decompress_bio", "btrfs_decompress_buf2page"] time of "data.compressed"
         what "decompressing file contents that were read"
         by "reads of files that were written with compression"
         set ["mount.<mountpoint>.options", "btrfs: property set compression"]

@@ -31,7 +31,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "files of snaps, live systems, AppImages and mounted images that are not in the page cache"
         set ["squashfs: mksquashfs -b", "squashfs: threads=", "block.<dev>.read_ahead_kb"]
         next "see whether the cache is dropped between uses; a smaller block of the image costs less per random read";
-    ["squashfs_decompress", "zlib_uncompress", "zstd_uncompress", "lz4_uncompress", "lzo_uncompress", "squashfs_xz_uncompress"]
+    ["squashfs_decompress", "zlib_uncompress", "zstd_uncompress", "lz4_uncompress", "lzo_uncompress", "squashfs_xz_uncompress"] time of "data.compressed"
         what "decompressing a block of a squashfs image"
         by "reads that the page cache does not serve"
         set ["squashfs: mksquashfs -comp", "squashfs: threads=", "kconfig.SQUASHFS_DECOMP_MULTI_PERCPU"]
@@ -46,7 +46,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "files of such an image that are not in the page cache"
         set ["erofs: mkfs.erofs -z", "erofs: mkfs.erofs -C", "block.<dev>.read_ahead_kb"]
         next "compare the method and the cluster size of the image";
-    ["zlib_inflate", "inflate_fast", "xz_dec_run", "xz_dec_lzma2_run", "lzma_main", "zstd_decompress_stream", "ZSTD_decompressBlock_internal", "ZSTD_decompressSequences_bmi2"]
+    ["zlib_inflate", "inflate_fast", "xz_dec_run", "xz_dec_lzma2_run", "lzma_main", "zstd_decompress_stream", "ZSTD_decompressBlock_internal", "ZSTD_decompressSequences_bmi2"] time of "data.compressed"
         what "decompression inside the kernel"
         by "compressed file systems, images, firmware, modules and swap"
         set ["squashfs: mksquashfs -comp", "mount.<mountpoint>.options", "mm.zswap.compressor"]

@@ -19,8 +19,9 @@
 //! 1. Put it into the file of its subsystem: names, `what` the time is, what it is brought about `by`, what is `set`, what is `next`.
 //!    A name that ends in `*` stands for all that begin so.
 //! 2. For a program's function say `in` which modules the name counts.
-//! 3. Name settings by their keys where pagelab records them, and else as `program: option`.
-//! 4. No full stop at the end. A place without settings or a next look does not compile.
+//! 3. If all time there is of one cause (`vocab::causes`), say so: `time of "gc.more"`. Its rule asks for these places.
+//! 4. Name settings by their keys where pagelab records them, and else as `program: option`.
+//! 5. No full stop at the end. A place without settings or a next look does not compile.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -37,9 +38,19 @@ macro_rules! modules_of {
     };
 }
 
-/// Rows `["name", ...] (in MODULES) what "..." by "..." set ["...", ...] next "...";`.
+/// The cause of a place: none unless said.
+macro_rules! cause_of {
+    () => {
+        None
+    };
+    ($cause:literal) => {
+        Some($cause)
+    };
+}
+
+/// Rows `["name", ...] (in MODULES) (time of "cause") what "..." by "..." set ["...", ...] next "...";`.
 macro_rules! places {
-    ($([$($name:literal),+] $(in $modules:ident)?
+    ($([$($name:literal),+] $(in $modules:ident)? $(time of $cause:literal)?
        what $what:literal
        by $by:literal
        set [$($setting:literal),+]
@@ -47,6 +58,7 @@ macro_rules! places {
         &[$($crate::places::Place {
             names: &[$($name),+],
             module: modules_of!($($modules)?),
+            cause: cause_of!($($cause)?),
             what: $what,
             brought_about_by: $by,
             settings: &[$($setting),+],
@@ -88,6 +100,8 @@ pub struct Place {
     /// Shared objects and programs in which the names count, without version (`libc.so`); [`ANYWHERE`] if the names tell enough.
     /// Empty for the kernel.
     pub module: &'static [&'static str],
+    /// The cause that all time there is of, where it can be a cause by itself: garbage is collected, data are decompressed.
+    pub cause: Option<&'static str>,
     /// What the time there is.
     pub what: &'static str,
     /// What brings it about.
@@ -220,6 +234,22 @@ fn is_module(known: &str, file: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn causes_of_places_are_causes() {
+        let of: BTreeSet<&str> = places().filter_map(|place| place.cause).collect();
+        assert_eq!(of, BTreeSet::from(["data.compressed", "gc.more"]));
+        assert!(of.iter().all(|cause| crate::causes::cause(cause).is_some()), "{of:?}");
+        let of = |function: &str, module: Option<&str>| place(function, module).and_then(|place| place.cause);
+        assert_eq!(of("visit_decref", Some("libpython3.11.so.1.0")), Some("gc.more"));
+        assert_eq!(of("MarkSweep::follow_array_chunk(objArrayOopDesc*, int)", Some("libjvm.so")), Some("gc.more"));
+        let dispatch =
+            "void OopOopIterateDispatch<AdjustPointerClosure>::Table::oop_oop_iterate<ObjArrayKlass>(oopDesc*)";
+        assert_eq!(of(dispatch, Some("libjvm.so")), Some("gc.more"));
+        assert_eq!(of("lzma_main", None), Some("data.compressed"));
+        assert_eq!(of("squashfs_readahead", None), None, "it waits for the device as well");
+        assert_eq!(of("inflate", Some("libz.so.1")), None, "the program's own");
+    }
+
     use std::collections::BTreeSet;
 
     use super::*;

@@ -20,17 +20,17 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "allocation faster than sweeping frees, and large objects"
         set ["env.GOGC", "env.GOMEMLIMIT", "env.GOMAXPROCS"]
         next "count large allocations and the size of the heap";
-    ["runtime.gcBgMarkWorker*", "runtime.gcDrain*", "runtime.scanobject", "runtime.scanObject*", "runtime.scanblock", "runtime.greyobject", "runtime.scanSpan*", "runtime.tryDeferToSpanScan", "runtime.findObject", "runtime.markroot*", "runtime.scanstack", "runtime.(*gcWork).*"] in ANY
+    ["runtime.gcBgMarkWorker*", "runtime.gcDrain*", "runtime.scanobject", "runtime.scanObject*", "runtime.scanblock", "runtime.greyobject", "runtime.scanSpan*", "runtime.tryDeferToSpanScan", "runtime.findObject", "runtime.markroot*", "runtime.scanstack", "runtime.(*gcWork).*"] in ANY time of "gc.more"
         what "Go: marking live objects, on a quarter of the CPUs and more if needed"
         by "the heap having grown by GOGC percent since the last collection, or near GOMEMLIMIT"
         set ["env.GOGC", "env.GOMEMLIMIT", "env.GOMAXPROCS", "thp.enabled"]
         next "GODEBUG=gctrace=1 tells how often; a larger GOGC collects less often";
-    ["runtime.gcAssistAlloc*", "runtime.deductAssistCredit", "runtime.gcParkAssist"] in ANY
+    ["runtime.gcAssistAlloc*", "runtime.deductAssistCredit", "runtime.gcParkAssist"] in ANY time of "gc.more"
         what "Go: marking that an allocating goroutine has to do itself"
         by "allocation faster than the background workers mark"
         set ["env.GOGC", "env.GOMEMLIMIT", "env.GOMAXPROCS"]
         next "it shows as latency: allocate less, or give the collector more room (GOGC)";
-    ["runtime.sweepone", "runtime.bgsweep", "runtime.(*sweepLocked).*", "runtime.(*mspan).*", "runtime.deductSweepCredit"] in ANY
+    ["runtime.sweepone", "runtime.bgsweep", "runtime.(*sweepLocked).*", "runtime.(*mspan).*", "runtime.deductSweepCredit"] in ANY time of "gc.more"
         what "Go: sweeping spans after a collection"
         by "each collection, in the background and before allocations"
         set ["env.GOGC", "env.GOMEMLIMIT"]
@@ -85,7 +85,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "goroutines for each small task, deep calls"
         set ["env.GODEBUG", "program: number of goroutines"]
         next "keep workers; GODEBUG=adaptivestackstart=1 starts with the usual size";
-    ["runtime.gcWriteBarrier*", "runtime.wbBufFlush*", "runtime.gcStart", "runtime.stopTheWorldWithSema", "runtime.gcMarkDone", "runtime.gcMarkTermination"] in ANY
+    ["runtime.gcWriteBarrier*", "runtime.wbBufFlush*", "runtime.gcStart", "runtime.stopTheWorldWithSema", "runtime.gcMarkDone", "runtime.gcMarkTermination"] in ANY time of "gc.more"
         what "Go: beginning and ending a collection, and noting pointers that change meanwhile"
         by "each collection"
         set ["env.GOGC", "env.GOMEMLIMIT"]
@@ -100,32 +100,32 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "network I/O"
         set ["env.GOMAXPROCS", "env.GODEBUG"]
         next "compare bytes per call";
-    ["G1ParScanThreadState::*", "G1ParCopyClosure*", "G1ParEvacuateFollowersClosure::*", "G1CollectedHeap::do_collection_pause_at_safepoint*", "G1YoungCollector::*", "G1EvacuateRegionsTask::*", "G1ScanHRForRegionClosure::*", "G1RemSet::*"] in HOTSPOT
+    ["G1ParScanThreadState::*", "G1ParCopyClosure*", "G1ParEvacuateFollowersClosure::*", "G1CollectedHeap::do_collection_pause_at_safepoint*", "G1YoungCollector::*", "G1EvacuateRegionsTask::*", "G1ScanHRForRegionClosure::*", "G1RemSet::*"] in HOTSPOT time of "gc.more"
         what "Java, G1: copying live objects in a pause"
         by "a young generation that is full"
         set ["hotspot: -XX:MaxGCPauseMillis", "hotspot: -XX:G1NewSizePercent", "hotspot: -Xmx", "env.JAVA_TOOL_OPTIONS"]
         next "-Xlog:gc* tells how often and how much is copied; allocate less or give more heap";
-    ["G1FullCollector::*", "G1FullGCMarker::*", "G1FullGCCompactTask::*", "G1CollectedHeap::do_full_collection", "SerialFullGC::*", "GenMarkSweep::*", "MarkSweep::*", "TenuredGeneration::*"] in HOTSPOT
+    ["G1FullCollector::*", "G1FullGCMarker::*", "G1FullGCCompactTask::*", "G1CollectedHeap::do_full_collection", "SerialFullGC::*", "GenMarkSweep::*", "MarkSweep::*", "TenuredGeneration::*"] in HOTSPOT time of "gc.more"
         what "Java: a full collection with the program stopped"
         by "a heap that is nearly full of live objects, large objects, System.gc"
         set ["hotspot: -Xmx", "hotspot: -XX:InitiatingHeapOccupancyPercent", "hotspot: -XX:+ExplicitGCInvokesConcurrent"]
         next "look for 'Pause Full' and its reason in -Xlog:gc";
-    ["G1CMTask::*", "G1ConcurrentMark::*", "G1ConcurrentMarkThread::*", "G1CMOopClosure::*", "G1ConcurrentRefine*", "G1DirtyCardQueueSet::*"] in HOTSPOT
+    ["G1CMTask::*", "G1ConcurrentMark::*", "G1ConcurrentMarkThread::*", "G1CMOopClosure::*", "G1ConcurrentRefine*", "G1DirtyCardQueueSet::*"] in HOTSPOT time of "gc.more"
         what "Java, G1: marking and refining beside the program"
         by "an old generation above the threshold, and writes of references between regions"
         set ["hotspot: -XX:InitiatingHeapOccupancyPercent", "hotspot: -XX:ConcGCThreads", "hotspot: -Xmx"]
         next "-Xlog:gc tells how often it runs; it takes CPUs from the program";
-    ["PSPromotionManager::*", "PSScavenge::*", "PSParallelCompact::*", "ParCompactionManager::*", "MutableSpace::*", "DefNewGeneration::*", "PSCardTable::*"] in HOTSPOT
+    ["PSPromotionManager::*", "PSScavenge::*", "PSParallelCompact::*", "ParCompactionManager::*", "MutableSpace::*", "DefNewGeneration::*", "PSCardTable::*", "ContiguousSpace::*", "CompactibleSpace::*", "OffsetTableContigSpace::*", "OopOopIterateDispatch*", "OopOopIterateBoundedDispatch*", "OopOopIterateBackwardsDispatch*"] in HOTSPOT time of "gc.more"
         what "Java, parallel and serial collectors: copying or compacting with the program stopped"
         by "a generation that is full; the serial one is the default on small containers"
         set ["hotspot: -XX:+UseParallelGC", "hotspot: -Xmn", "hotspot: -Xmx", "hotspot: -XX:ParallelGCThreads"]
         next "-Xlog:gc tells which collector runs: a host with one CPU or under 2 GB gets the serial one";
-    ["ZMark::*", "ZRelocate*", "ZBarrier::*", "ZDriver*", "ZHeapIterator::*", "ZGenerationOld::*", "ZGenerationYoung::*", "ZPageAllocator::*", "ZUncommitter::*", "ZRemembered::*"] in HOTSPOT
+    ["ZMark::*", "ZRelocate*", "ZBarrier::*", "ZDriver*", "ZHeapIterator::*", "ZGenerationOld::*", "ZGenerationYoung::*", "ZPageAllocator::*", "ZUncommitter::*", "ZRemembered::*"] in HOTSPOT time of "gc.more"
         what "Java, ZGC: marking and moving objects beside the program"
         by "allocation, and barriers at reads of references"
         set ["hotspot: -XX:+UseZGC", "hotspot: -Xmx", "hotspot: -XX:ZUncommitDelay", "thp.shmem_enabled"]
         next "look for 'Allocation Stall' in -Xlog:gc: the heap is too small for the rate";
-    ["ShenandoahConcurrentMark::*", "ShenandoahHeap::*", "ShenandoahBarrierSet::*", "ShenandoahMark::*", "ShenandoahEvacuat*", "ShenandoahControlThread::*"] in HOTSPOT
+    ["ShenandoahConcurrentMark::*", "ShenandoahHeap::*", "ShenandoahBarrierSet::*", "ShenandoahMark::*", "ShenandoahEvacuat*", "ShenandoahControlThread::*"] in HOTSPOT time of "gc.more"
         what "Java, Shenandoah: marking and moving objects beside the program"
         by "allocation, and barriers"
         set ["hotspot: -XX:ShenandoahGCHeuristics", "hotspot: -Xmx"]
@@ -180,7 +180,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "numbers, tuples, strings and frames that come and go"
         set ["env.PYTHONMALLOC", "env.GLIBC_TUNABLES", "env.LD_PRELOAD"]
         next "see whether arenas (1 MiB since 3.10, 256 KiB before) are mapped and unmapped again and again: count mmap";
-    ["gc_collect_main", "gc_collect_region", "gc_collect_generations", "deduce_unreachable", "subtract_refs", "visit_decref", "visit_reachable", "update_refs", "move_unreachable", "PyGC_Collect", "_PyGC_Collect", "gc_collect_young", "gc_collect_increment", "dict_traverse", "tupletraverse", "list_traverse"] in PYTHON
+    ["gc_collect_main", "gc_collect_region", "gc_collect_generations", "deduce_unreachable", "subtract_refs", "visit_decref", "visit_reachable", "update_refs", "move_unreachable", "PyGC_Collect", "_PyGC_Collect", "gc_collect_young", "gc_collect_increment", "dict_traverse", "tupletraverse", "list_traverse", "func_traverse", "subtype_traverse", "set_traverse", "untrack_tuples", "untrack_dicts", "delete_garbage", "handle_weakrefs", "_PyObject_IS_GC"] in PYTHON time of "gc.more"
         what "Python: searching for cycles of objects that nobody reaches"
         by "more container objects allocated than freed, beyond a threshold"
         set ["python: gc.set_threshold", "python: gc.freeze", "python: gc.disable"]
@@ -225,12 +225,12 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "large structures that are dropped, and temporary objects"
         set ["env.PYTHONMALLOC", "python: gc.freeze"]
         next "see the caller; dropping a large structure takes as long as building it";
-    ["v8::internal::Scavenger*", "v8::internal::ScavengeVisitor::*", "v8::internal::SemiSpaceNewSpace::*", "v8::internal::IterateAndScavengePromotedObjectsVisitor::*"] in ANY
+    ["v8::internal::Scavenger*", "v8::internal::ScavengeVisitor::*", "v8::internal::SemiSpaceNewSpace::*", "v8::internal::IterateAndScavengePromotedObjectsVisitor::*"] in ANY time of "gc.more"
         what "JavaScript (V8): copying live young objects"
         by "allocation that fills the young generation"
         set ["env.NODE_OPTIONS", "nodejs: --max-semi-space-size"]
         next "--trace-gc tells how often; a larger --max-semi-space-size copies less";
-    ["v8::internal::MarkCompactCollector::*", "v8::internal::MarkingVisitorBase*", "v8::internal::ConcurrentMarking*", "v8::internal::MainMarkingVisitor*", "v8::internal::IncrementalMarking::*", "v8::internal::Evacuator*", "v8::internal::ConcurrentMarkingVisitor*"] in ANY
+    ["v8::internal::MarkCompactCollector::*", "v8::internal::MarkingVisitorBase*", "v8::internal::ConcurrentMarking*", "v8::internal::MainMarkingVisitor*", "v8::internal::IncrementalMarking::*", "v8::internal::Evacuator*", "v8::internal::ConcurrentMarkingVisitor*"] in ANY time of "gc.more"
         what "JavaScript (V8): marking and compacting the old generation"
         by "old objects that grow in number, or a heap near its limit"
         set ["env.NODE_OPTIONS", "nodejs: --max-old-space-size"]

@@ -66,7 +66,7 @@ pub(super) const PLACES: &[super::Place] = places! {
         by "reclaim, and writes to zram's compact file"
         set ["zram: compact", "mm.zswap.max_pool_percent"]
         next "compare pages_compacted in zram's mm_stat";
-    ["lzo1x_decompress_safe", "lzo1x_1_do_compress", "lzo1x_1_compress", "lzorle1x_1_compress", "LZ4_compress_fast_extState", "LZ4_compress_fast"]
+    ["lzo1x_decompress_safe", "lzo1x_1_do_compress", "lzo1x_1_compress", "lzorle1x_1_compress", "LZ4_compress_fast_extState", "LZ4_compress_fast"] time of "data.compressed"
         what "compressing or decompressing with a fast method inside the kernel"
         by "zram, zswap, btrfs, squashfs and others that compress"
         set ["mm.zswap.compressor", "zram: comp_algorithm", "mount.<mountpoint>.options"]

@@ -379,3 +379,16 @@ fn fixes(key: &ClassKey, huge: u64) -> Vec<Fix> {
     ));
     fixes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_the_part_of_possible_slots_that_is_not_held() {
+        for (possible, held, lost) in [(0, 0, 0.0), (8, 8, 0.0), (8, 6, 0.25), (8, 0, 1.0), (8, 9, 0.0)] {
+            let found = Counted { possible, held, ..Counted::default() }.lost_share();
+            assert!((found - lost).abs() < 1e-12, "{held} of {possible}: {found}");
+        }
+    }
+}

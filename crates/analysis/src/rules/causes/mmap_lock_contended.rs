@@ -15,7 +15,7 @@ pub(super) static RULE: ComponentRule = ComponentRule {
     levers: &[Lever { pattern: "kconfig.PER_VMA_LOCK", worse: Worse::From(&["y"]) }],
     needs_lever: NeedsLever::Never,
     refuters: &[],
-    yields_to: &[],
+    yields_to: &["observed.by_others"],
     remedies: &[
         Remedy {
             reach: Reach::Process,

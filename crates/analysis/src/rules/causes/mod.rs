@@ -11,12 +11,14 @@ mod cpu_crowded;
 mod cpu_frequency;
 mod cpu_neighbour;
 mod cpu_quota;
+mod data_compressed;
 mod dax_small_pages;
 mod device_other;
 mod device_slower;
 mod faultaround_reduced;
 mod file_fragmented;
 mod fork_copies;
+mod gc_more;
 mod hugetlb_pool_exhausted;
 mod io_direct;
 mod io_smaller_requests;
@@ -29,6 +31,7 @@ mod mmap_lock_contended;
 mod mount_changed;
 mod numa_balancing;
 mod numa_remote;
+mod observed_by_others;
 mod overlay_copy_up;
 mod program_changed;
 mod program_starts;
@@ -89,6 +92,7 @@ static DECLARED: &[&ComponentRule] = &[
     &fork_copies::RULE,
     &tlb_shootdowns::RULE,
     &mmap_lock_contended::RULE,
+    &observed_by_others::RULE,
     &ksm_separated::RULE,
     &memory_pinned::RULE,
     &numa_balancing::RULE,
@@ -122,5 +126,7 @@ static DECLARED: &[&ComponentRule] = &[
     &cpu_frequency::RULE,
     &program_changed::RULE,
     &access_checked::RULE,
+    &gc_more::RULE,
+    &data_compressed::RULE,
     &call_dearer::RULE,
 ];

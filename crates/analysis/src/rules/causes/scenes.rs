@@ -82,16 +82,18 @@ fn run(side: &Side, noise: &mut Noise) -> RunEvidence {
     };
     let components: BTreeMap<String, f64> =
         side.components.iter().map(|(name, ns)| (name.clone(), ns * noise.factor())).collect();
-    let place = |(component, ns): (&String, &f64)| PlaceTime {
-        component: component.clone(),
-        entry: side.entry.clone().or_else(|| Some("fsync".to_owned())),
-        function: side
-            .functions
-            .get(component)
-            .or(side.function.as_ref())
-            .cloned()
-            .or_else(|| Some("schedule_timeout".to_owned())),
-        ns: *ns,
+    let place = |(component, ns): (&String, &f64)| {
+        let named = side.functions.get(component).or(side.function.as_ref());
+        let named = named.map_or("schedule_timeout", String::as_str);
+        let (module, function) =
+            named.split_once('!').map_or((None, named), |(module, function)| (Some(module.to_owned()), function));
+        PlaceTime {
+            component: component.clone(),
+            entry: side.entry.clone().or_else(|| Some("fsync".to_owned())),
+            function: Some(function.to_owned()),
+            module,
+            ns: *ns,
+        }
     };
     let places = components.iter().map(place).collect();
     let account = Account::of_components(components.clone());

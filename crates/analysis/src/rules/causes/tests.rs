@@ -103,6 +103,8 @@ fn spend(side: &mut Side, spent: Spent) {
     match spent {
         Spent::In(Way::AskingFor(Purpose::Writing)) => side.entry = Some("write".to_owned()),
         Spent::In(Way::Through(functions)) => side.function = Some(functions[0].to_owned()),
+        Spent::In(Way::InPlacesOf("gc.more")) => side.function = Some("libpython3.11.so.1.0!visit_decref".to_owned()),
+        Spent::In(Way::InPlacesOf("data.compressed")) => side.function = Some("lzma_main".to_owned()),
         Spent::Anyhow | Spent::InIfTold(_) | Spent::In(_) => {}
     }
 }
@@ -280,7 +282,7 @@ fn a_library_of_another_folder_is_another_build() {
 
 /// Whether a quantity is made of the times of the account alone.
 fn is_of_time(quantity: Quantity) -> bool {
-    matches!(quantity, Quantity::Time(_) | Quantity::TimeRatio(..) | Quantity::TimeInRatio(..))
+    matches!(quantity, Quantity::Time(_) | Quantity::TimeIn(..) | Quantity::TimeRatio(..) | Quantity::TimeInRatio(..))
 }
 
 /// The loss lies elsewhere, or nothing but time of the components moved.

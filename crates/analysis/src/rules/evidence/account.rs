@@ -32,6 +32,8 @@ pub struct PlaceTime {
     pub entry: Option<String>,
     /// Function; of a wait several, innermost first, with ` < ` between them.
     pub function: Option<String>,
+    /// File name of the module; `None` for the kernel's.
+    pub module: Option<String>,
     /// Time, ns.
     pub ns: f64,
 }
@@ -68,6 +70,7 @@ impl Account {
             component: place.component.to_owned(),
             entry: place.entry.clone(),
             function: place.function.clone(),
+            module: place.module.clone(),
             ns: place.share * self.components.get(place.component).copied().unwrap_or_default(),
         };
         let places = places.iter().map(time_of).collect();

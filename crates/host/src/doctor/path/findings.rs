@@ -441,6 +441,30 @@ mod tests {
         SlotReason::FileSystemNotKnown,
     ];
 
+    /// Each reason has a finding of its own name, but for those that are one to the user.
+    #[test]
+    fn each_reason_is_found_under_its_name() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 3 << 20]).expect("written");
+        let mut report = look(&path, &PathOptions::default()).expect("a file");
+        for reason in REASONS {
+            report.slots = vec![SlotRun { start: 0, end: report.size_bytes, possible: false, reason: Some(reason) }];
+            let needed = match reason {
+                SlotReason::Hole | SlotReason::PartHole => "holes",
+                SlotReason::ExtentShort | SlotReason::ExtentsMixed => "extents_short",
+                SlotReason::ExtentMisaligned => "extents_misaligned",
+                SlotReason::NoDaxPmd => "kernel_no_dax_pmd",
+                SlotReason::KernelHasNoThp => "kernel_no_thp",
+                SlotReason::PageCacheBasePages => "fs_has_no_huge_pages",
+                SlotReason::FileSystemNotKnown => "fs_not_known",
+                other => other.word(),
+            };
+            let found: Vec<&str> = of(&report, true, None).iter().map(|finding| finding.id).collect();
+            assert!(found.contains(&format!("path.{needed}").as_str()), "{reason:?}: {found:?}");
+        }
+    }
+
     /// Whatever is wrong with a file, on whatever file system: no command takes its bytes or its place while somebody
     /// has it open, and none ever guesses a name or lengthens it.
     #[test]

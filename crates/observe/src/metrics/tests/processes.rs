@@ -273,3 +273,66 @@ fn a_process_with_many_pages_is_left_alone_unless_asked_for() {
     sampler.walk_all();
     assert_eq!(rss(&mut sampler, 40), Some(102_400.0 + f64::from(2 << 20) * 1024.0));
 }
+
+/// A group of version 2 with so many events of its limit and so much memory.
+fn group(root: &FakeRoot, name: &str, max_events: u32, bytes: u32) {
+    root.write(
+        &format!("sys/fs/cgroup/{name}/memory.events"),
+        format!("low 0\nhigh 0\nmax {max_events}\noom 0\noom_kill 0\n"),
+    );
+    root.write(&format!("sys/fs/cgroup/{name}/memory.current"), format!("{bytes}\n"));
+}
+
+#[test]
+fn a_target_that_moves_to_another_group_is_followed() {
+    let root = FakeRoot::new();
+    for pid in [7, 8] {
+        root.process(pid, 1, (1, 1), (0, 0), 1);
+        root.write(&format!("proc/{pid}/cgroup"), "0::/shell\n");
+    }
+    group(&root, "shell", 50, 4096);
+    group(&root, "unit", 900, 8192);
+    let figures = |sampler: &mut Sampler, second: i64| {
+        let taken = take(sampler, 10 * second * TENTH, Emit::All);
+        ["memory.max_events", "memory.current_bytes"].map(|name| taken.get(&format!("cgroup.{name}"), None))
+    };
+    let moves_by = |follows: bool, pid: u32| {
+        root.write(&format!("proc/{pid}/cgroup"), "0::/shell\n");
+        group(&root, "unit", 900, 8192);
+        let mut sampler = Sampler::new(root.path(), Some(7));
+        if follows {
+            sampler.follow_groups();
+        }
+        assert_eq!(figures(&mut sampler, 0), [Some(50.0), Some(4096.0)]);
+        sampler.add_process(8, Some(7));
+        assert_eq!(figures(&mut sampler, 1), [Some(50.0), Some(4096.0)], "it has not moved");
+        root.write(&format!("proc/{pid}/cgroup"), "0::/unit\n");
+        let moved = figures(&mut sampler, 2);
+        group(&root, "unit", 912, 12288);
+        let counted = figures(&mut sampler, 3);
+        root.write(&format!("proc/{pid}/cgroup"), "0::/shell\n");
+        (moved, counted)
+    };
+    // What the new group had counted before is not the target's; its level is the group's own.
+    let followed = ([Some(50.0), Some(8192.0)], [Some(62.0), Some(12288.0)]);
+    assert_eq!(moves_by(true, 7), followed, "the first process moved");
+    assert_eq!(moves_by(false, 7), followed, "it is followed in any case");
+    assert_eq!(moves_by(true, 8), followed, "a process that it started moved");
+    let stays = [Some(50.0), Some(4096.0)];
+    assert_eq!(moves_by(false, 8), (stays, stays), "other processes of a group are in many");
+}
+
+#[test]
+fn a_group_without_a_file_ends_its_series_and_one_with_more_begins_them() {
+    let root = FakeRoot::new().with("proc/7/cgroup", "0::/\n");
+    root.process(7, 1, (1, 1), (0, 0), 1);
+    root.write("sys/fs/cgroup/cpu.stat", "usage_usec 100\nnr_periods 5\nnr_throttled 0\nthrottled_usec 0\n");
+    group(&root, "unit", 3, 8192);
+    let mut sampler = Sampler::new(root.path(), Some(7));
+    let taken = take(&mut sampler, 0, Emit::All);
+    assert_eq!((taken.get("cgroup.cpu.periods", None), taken.get("cgroup.memory.max_events", None)), (Some(5.0), None));
+    root.write("proc/7/cgroup", "0::/unit\n");
+    let taken = take(&mut sampler, 10 * TENTH, Emit::All);
+    assert!(taken.ends("cgroup.cpu.periods", None), "the group has no CPU controller");
+    assert_eq!(taken.get("cgroup.memory.max_events", None), Some(3.0));
+}

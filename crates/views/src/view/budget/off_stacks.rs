@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pagelab_recording::Recording;
 use pagelab_recording::tables::{OffcpuRow, WaitStacksRow, WaitsRow};
-use pagelab_vocab::budget::{OFF_OTHER, component_of, off_by_waker, off_of_stack};
+use pagelab_vocab::budget::{OFF_OTHER, component_of, is_lock, off_by_waker, off_of_stack};
 use pagelab_vocab::streams::Stream;
 use pagelab_vocab::waits::{Waker, is_active_wait};
 use schemars::JsonSchema;
@@ -91,6 +91,8 @@ pub struct OffStack {
     pub kstack_id: Option<u64>,
     /// Stack of the program.
     pub ustack_id: Option<u64>,
+    /// A lock of the kernel was waited for, and no recorded task had it: what is not the target's let go of it.
+    pub held_by_others: bool,
     /// How long in all, ns.
     pub ns: u64,
 }
@@ -114,13 +116,14 @@ pub fn off_stacks(
         OffSource::Sums => all.add_sums(recording, notes)?,
     }
     let Collected { comms, sums, .. } = all;
-    let stack = |(Key { component, comm, call, kstack_id, ustack_id }, ns): (Key, f64)| OffStack {
+    let stack = |(Key { component, comm, call, kstack_id, ustack_id, held_by_others }, ns): (Key, f64)| OffStack {
         component,
         active: component_of(component).is_some_and(|component| component.is_active),
         comm: comm.and_then(|number| comms.name(number)).map(str::to_owned),
         call,
         kstack_id,
         ustack_id,
+        held_by_others,
         ns: ns.round() as u64,
     };
     Ok(sums.into_iter().map(stack).collect())
@@ -137,6 +140,7 @@ struct Key {
     call: Option<String>,
     kstack_id: Option<u64>,
     ustack_id: Option<u64>,
+    held_by_others: bool,
 }
 
 /// What waits of a kind, or their stacks, weigh: by number of the task's name, and kernel stack.
@@ -174,7 +178,8 @@ impl Collected<'_> {
                 let functions = kstack_id.and_then(|id| stacks.functions(id)).unwrap_or_default();
                 let component = component_of_wait(kind, self.untold.without(&functions));
                 let call = kind.call.clone().filter(|_| kstack_id.is_none());
-                let key = Key { component, comm, call, kstack_id, ustack_id: None };
+                let held_by_others = is_lock(component) && kind.waker == Some(Waker::Foreign);
+                let key = Key { component, comm, call, kstack_id, ustack_id: None, held_by_others };
                 *self.sums.entry(key).or_default() += ns;
             };
             let of = weights.get(kind);
@@ -257,7 +262,9 @@ impl Collected<'_> {
             };
             let unanchored = || if is_active { OFF_OTHER } else { off_by_waker(waker()) };
             let component = off_of_stack(untold.without(&functions)).unwrap_or_else(unanchored);
-            let key = Key { component, comm: Some(comm), call: None, kstack_id, ustack_id };
+            // Nothing but a task lets go of a lock.
+            let held_by_others = is_lock(component) && !is_own;
+            let key = Key { component, comm: Some(comm), call: None, kstack_id, ustack_id, held_by_others };
             *sums.entry(key).or_default() += ns as f64;
         }
         Ok(())

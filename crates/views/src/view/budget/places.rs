@@ -12,7 +12,7 @@ use pagelab_vocab::budget::USER;
 use pagelab_vocab::errands::errand_of_stack;
 use pagelab_vocab::mechanisms::{self, plain_name};
 use pagelab_vocab::samples::ReturnedFrom;
-use pagelab_vocab::waits::only_sleeps;
+use pagelab_vocab::waits::{HELD_BY_OTHERS, only_sleeps};
 
 use super::measured_states;
 use super::off_stacks::{OffSource, off_stacks};
@@ -31,7 +31,8 @@ pub struct Place {
     /// Component of the account.
     pub component: &'static str,
     /// Function; of a wait several, innermost first, with ` < ` between them. Behind them stands the one that does it all for a purpose
-    /// of its own, such as `ovl_copy_up_flags`. Of a module without symbols: none.
+    /// of its own, such as `ovl_copy_up_flags`, and of a lock that no recorded task had [`HELD_BY_OTHERS`]. Of a module without symbols:
+    /// none.
     pub function: Option<String>,
     /// File name of the module; null for the kernel's.
     pub module: Option<String>,
@@ -112,13 +113,19 @@ fn of_waits(recording: &Recording, selection: &Selection, notes: &mut Vec<String
         let entry = || (!functions.is_empty()).then(|| mechanisms::entry_of_stack(plain()));
         let key = Key {
             component: wait.component,
-            function: (!telling.is_empty()).then(|| for_errand(telling, &plain().collect::<Vec<_>>())),
+            function: (!telling.is_empty())
+                .then(|| held(for_errand(telling, &plain().collect::<Vec<_>>()), wait.held_by_others)),
             module: None,
             entry: wait.call.or_else(entry),
         };
         sums.entry(key).or_default().add(0, wait.ns);
     }
     Ok(sums)
+}
+
+/// A wait for a lock, and that others had it, where they did.
+fn held(named: String, by_others: bool) -> String {
+    if by_others { format!("{named} < {HELD_BY_OTHERS}") } else { named }
 }
 
 /// Functions that are named, and the one behind them that tells what purpose they have, if one does.

@@ -292,6 +292,10 @@ fn of_way(way: Way) -> Vec<(String, Way)> {
         Way::Through(functions) => without_each(functions)
             .map(|(at, rest)| (format!("not in {}", functions[at]), Way::Through(rest)))
             .collect(),
+        Way::InPlacesOf(cause) => {
+            let other = if cause == "gc.more" { "data.compressed" } else { "gc.more" };
+            vec![named("in places of another cause", Way::InPlacesOf(other))]
+        }
     }
 }
 

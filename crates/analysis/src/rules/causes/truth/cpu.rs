@@ -265,6 +265,32 @@ pub(super) const ROWS: &[Truth] = &[
         better: &[],
     },
     Truth {
+        cause: "gc.more",
+        time: &["run.user"],
+        elsewhere: &["run.memory.clear", "run.task.futex", "off.dependent"],
+        moves: &[("through:libpython3.11.so.1.0!visit_decref", 1.0, 1.0)],
+        also: &[
+            ("Go marks", &[("through:prog!runtime.scanobject", 1.0, 1.0)]),
+            (
+                "Java copies what lives",
+                &[("through:libjvm.so!G1ParScanThreadState::trim_queue_to_threshold(unsigned int)", 1.0, 1.0)],
+            ),
+            ("V8 compacts", &[("through:node!v8::internal::MarkCompactCollector::MarkLiveObjects()", 1.0, 1.0)]),
+        ],
+        not: &[
+            ("the program computes", &[("through:libpython3.11.so.1.0!_PyEval_EvalFrameDefault", 1.0, 1.0)]),
+            ("it allocates", &[("through:prog!runtime.mallocgc", 1.0, 1.0)]),
+            ("it frees what nobody refers to", &[("through:libpython3.11.so.1.0!subtype_dealloc", 1.0, 1.0)]),
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+        ],
+        edges: &[above("time:run.user", 1.05).alone()],
+        levers: &[],
+        without_lever: Without::MoreWork(&["target.io.syscw", "forks", "threads", "execs"]),
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &[],
+    },
+    Truth {
         cause: "call.dearer",
         time: &["run.call.entry", "run.call.filter", "run.fault.entry"],
         elsewhere: &["run.user", "run.file.call", "run.interrupt"],

@@ -502,6 +502,43 @@ pub(super) const ROWS: &[Truth] = &[
         better: &["cgroup.io_limit"],
     },
     Truth {
+        cause: "data.compressed",
+        time: &[
+            "run.file.fetch",
+            "run.memory.swap",
+            "run.block.request",
+            "run.other",
+            "run.task.lock",
+            "off.read",
+            "off.kernel_lock",
+        ],
+        elsewhere: &["run.user", "off.flush", "run.call.entry"],
+        moves: &[("through:lzma_main", 1.0, 1.0)],
+        also: &[
+            ("another task decompresses", &[("through:squashfs_decompress < squashfs_readahead", 1.0, 1.0)]),
+            ("btrfs compresses", &[("through:zstd_compress_folios", 1.0, 1.0)]),
+        ],
+        not: &[
+            ("more is read from the image", &[("through:folio_wait_bit_common < filemap_get_pages", 1.0, 1.0)]),
+            ("what was read is copied", &[("through:_copy_to_iter", 1.0, 1.0)]),
+            (
+                "much more is copied, and a little more decompressed",
+                &[
+                    ("own:run.file.read", 0.0, 0.0),
+                    ("at:run.file.read:_copy_to_iter", 1.0, 1.0),
+                    ("time:run.file.fetch", 1e7, 1.2e7),
+                ],
+            ),
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+        ],
+        edges: &[above("time:run.file.fetch", 1.05).alone()],
+        levers: &[],
+        without_lever: Without::Cause,
+        claims: Claims::Rise,
+        dearest_ns: None,
+        better: &[],
+    },
+    Truth {
         cause: "overlay.copy_up",
         time: &[
             "off.flush",

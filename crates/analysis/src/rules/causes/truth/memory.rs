@@ -312,6 +312,23 @@ pub(super) const ROWS: &[Truth] = &[
         without_lever: Without::Cause,
         claims: Claims::Rise,
         dearest_ns: None,
+        better: &["observed.by_others"],
+    },
+    Truth {
+        cause: "observed.by_others",
+        time: &["off.mmap_lock"],
+        elsewhere: &["off.kernel_lock", "run.task.futex", "run.space.map"],
+        moves: &[("through:__vm_munmap < __x64_sys_munmap < (held by others)", 1.0, 1.0)],
+        also: &[("faults wait for it", &[("through:lock_mm_and_find_vma < (held by others)", 1.0, 1.0)])],
+        not: &[
+            ("threads of the program had it", &[("through:__vm_munmap < __x64_sys_munmap", 1.0, 1.0)]),
+            ("no stacks were recorded", &[("stacks:none", 1.0, 1.0)]),
+        ],
+        edges: &[above("time:off.mmap_lock", 1.05).alone()],
+        levers: &[],
+        without_lever: Without::Cause,
+        claims: Claims::Rise,
+        dearest_ns: None,
         better: &[],
     },
     Truth {

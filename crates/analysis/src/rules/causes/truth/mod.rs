@@ -27,7 +27,7 @@ use questions::{Question, disagreement, disagreements, questions};
 /// Figures of a run by name: on the fast side, on the slow side.
 ///
 /// `in:CALL` says in which call all time is spent, `through:FUNCTION` in which function, whatever the figures; `fsync` and none unless said;
-/// `at:COMPONENT:FUNCTION` in which one that of a component is. `stacks:none`: no stacks were recorded.
+/// `at:COMPONENT:FUNCTION` in which one that of a component is; `MODULE!FUNCTION` is a program's. `stacks:none`: no stacks were recorded.
 /// `device` is the target's own: 1 for `vda`, 2 for `vdb`, which then has the figures of the slow side; it is not known unless said.
 /// `time:COMPONENT` in ns, `calls:KIND`, `given_back` in bytes, `faults:KIND`, `forks`, `threads`, `execs`, `cpu.speed`; any other name is one of
 /// `docs/metrics.md`, that of a device being `vda`'s unless it names another. `own:COMPONENT` says in which component the loss is, in place

@@ -8,12 +8,17 @@ const OWN_CODE_IS_IN_IT: &str =
     "its components hold the program's own code, or all of the loss: nothing is left that could show later";
 /// What is counted is 0 or 1.
 const IS_OR_IS_NOT: &str = "a device is the other side's or not: 0 or 1, and the level is between them";
+/// All time of a component is spent in one way in a scene.
+const ONE_WAY_IN_A_SCENE: &str =
+    "its sign is told by stacks as well, and a scene spends all time of the one component in one way";
+/// The sign cannot be seen without them either.
+const STACKS_TELL_IT: &str = "its sign is told by stacks as well: without them it is not seen";
 /// Both signs of one cause ask the same.
 const ASKED_TWICE: &str = "both signs ask for time past the page cache: the other one still does";
 
 /// What was changed, as the test calls it, and why nothing can notice it.
 pub(super) const UNNOTICED: &[(&str, &str)] = &[
-    ("access.checked: time without stacks, too", "its sign is told by stacks as well: without them it is not seen"),
+    ("access.checked: time without stacks, too", STACKS_TELL_IT),
     (
         "cpu.crowded: sign 'time waiting for the program's other tasks, in parts of the time on CPUs,' not divided",
         CLAIM_SAYS_IT,
@@ -34,6 +39,12 @@ pub(super) const UNNOTICED: &[(&str, &str)] = &[
         "cpu.neighbour: component ready.own gone",
         "waits of the program's own tasks add to a loss that neighbours have already: the cause holds without them",
     ),
+    ("data.compressed: time without stacks, too", STACKS_TELL_IT),
+    ("gc.more: claims huge pages", OWN_CODE_IS_IN_IT),
+    ("gc.more: time in any way", ONE_WAY_IN_A_SCENE),
+    ("gc.more: time without stacks, too", STACKS_TELL_IT),
+    ("observed.by_others: time in any way", ONE_WAY_IN_A_SCENE),
+    ("observed.by_others: time without stacks, too", ONE_WAY_IN_A_SCENE),
     ("device.other: sign 'devices of the target that the other side does not use' by 1.5", IS_OR_IS_NOT),
     ("device.other: sign 'devices of the target that the other side does not use' least by 1.5", IS_OR_IS_NOT),
     ("device.other: sign 'devices of the target that the other side does not use' least times 1.5", IS_OR_IS_NOT),
