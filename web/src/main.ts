@@ -12,6 +12,7 @@ import { metrics } from "./metrics.js";
 import { offCpu } from "./off-cpu.js";
 import { overTime } from "./over-time.js";
 import { pageSizes } from "./page-sizes.js";
+import { places } from "./places.js";
 import { recording } from "./recording.js";
 import { recorders } from "./recorders.js";
 import { runs } from "./runs.js";
@@ -58,6 +59,7 @@ function compared(comparison: Comparison, pictures: Pictures | undefined, id: st
     side("test", comparison.test.label, comparison.facts?.test?.commands),
     runs(comparison, at("runs")),
     comparison.budget && waterfall(comparison.budget, at("time")),
+    places(comparison, at("where")),
     causes(comparison, at("why")),
     missing(comparison, pictures?.notes ?? [], at("missing")),
     latency(comparison, at("latency")),

@@ -9,6 +9,7 @@ import { part } from "./part.js";
 import { chosen, label } from "../src/metrics.js";
 import { offCpu } from "../src/off-cpu.js";
 import { PAGE_ROWS, pager } from "../src/pager.js";
+import { places } from "../src/places.js";
 import { recorders } from "../src/recorders.js";
 import { csv } from "../src/save.js";
 import { ticks } from "../src/scale.js";
@@ -287,5 +288,23 @@ describe("files and scales", () => {
   it("lists show the members that differ", () => {
     expect(sides(part<SettingDiff>({ key: "mount./.options", base: "a,b", test: "a,c", note: null, parts: [{ base: "b", test: "c" }] }))).toEqual(["b", "c"]);
     expect(sides(part<SettingDiff>({ key: "x", base: null, test: "1", note: null }))).toEqual(["(not there)", "1"]);
+  });
+});
+
+describe("places", () => {
+  const place = (name: string, share: number, is_sure: boolean) => ({ name, share, is_sure });
+  const drawn = (is_sure: boolean, verdict: "worse" | "no_difference") =>
+    places(part<Comparison>({
+      primary: { verdict },
+      budget: { places: [{ component: "off.flush", difference_ns: 2e6, is_sure, places: [place("submit_bio_wait (fsync)", 0.9, is_sure), place(EVIL, 0.05, false)] }] },
+    }), "where")?.querySelector("li")?.textContent;
+
+  it("names what moved for sure", () => {
+    expect(drawn(true, "worse")).toBe("off.flush +2 ms: submit_bio_wait (fsync) 90 %");
+  });
+
+  it("says what did not, where the primary differs alone", () => {
+    expect(drawn(false, "worse")).toContain("(not for sure: its interval holds 0): submit_bio_wait (fsync) 90 %, ");
+    expect(drawn(false, "no_difference")).toBeUndefined();
   });
 });

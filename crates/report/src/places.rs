@@ -38,7 +38,7 @@ fn line(of: &ComponentPlaces, most: usize, also_unsure: bool) -> Option<String> 
 }
 
 fn told(place: &PlaceChange) -> String {
-    let name = clean(&place.name());
+    let name = clean(&place.name);
     place.share.map_or_else(|| name.clone(), |share| format!("{name} {:.0} %", 100.0 * share))
 }
 
@@ -47,7 +47,12 @@ mod tests {
     use super::*;
 
     fn place(function: &str, module: Option<&str>, entry: Option<&str>, share: f64, is_sure: bool) -> PlaceChange {
+        let name = match (module, entry) {
+            (Some(module), _) => format!("{module} {function}"),
+            (None, entry) => format!("{function} ({})", entry.unwrap_or_default()),
+        };
         PlaceChange {
+            name,
             function: Some(function.to_owned()),
             module: module.map(str::to_owned),
             entry: entry.map(str::to_owned),

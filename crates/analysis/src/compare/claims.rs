@@ -119,7 +119,7 @@ impl UnknownPlace {
         let (change, place) = sure().filter(is_large).find_map(|one| Some((one, known(one)?)))?;
         Some(Self {
             component: of.component.clone(),
-            place: change.name(),
+            place: change.name.clone(),
             share: change.difference_ns.abs() / loss_ns,
             what: place.what.to_owned(),
             brought_about_by: place.brought_about_by.to_owned(),
@@ -406,6 +406,7 @@ mod tests {
 
     fn place(function: &str, ns: f64, is_sure: bool) -> PlaceChange {
         PlaceChange {
+            name: function.to_owned(),
             function: Some(function.to_owned()),
             module: None,
             entry: Some("utimensat".to_owned()),

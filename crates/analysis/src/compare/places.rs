@@ -38,6 +38,9 @@ pub struct ComponentPlaces {
 /// A place on both sides, per unit of work.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct PlaceChange {
+    /// What it is called: `libsqlite3.so.0 walFindFrame`, `jbd2_log_wait_commit < jbd2_complete_transaction (fsync)`.
+    #[serde(default)]
+    pub name: String,
     /// Function; of a wait several, innermost first, with ` < ` between them; null where there is no symbol.
     pub function: Option<String>,
     /// File name of the module; null for the kernel's.
@@ -58,20 +61,17 @@ pub struct PlaceChange {
     pub is_sure: bool,
 }
 
-impl PlaceChange {
-    /// What it is called: `libsqlite3.so.0 walFindFrame`, `jbd2_log_wait_commit < jbd2_complete_transaction (fsync)`.
-    pub fn name(&self) -> String {
-        let function = self.function.as_deref();
-        match (&self.module, &self.entry) {
-            (Some(module), _) => format!("{module} {}", function.unwrap_or("(no symbol)")),
-            (None, Some(entry)) => format!("{} ({entry})", function.unwrap_or("kernel")),
-            (None, None) => function.unwrap_or("(unknown code)").to_owned(),
-        }
-    }
-}
-
 /// Function, module and entry of a place.
 type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+/// What a place is called.
+fn name_of((function, module, entry): Key<'_>) -> String {
+    match (module, entry) {
+        (Some(module), _) => format!("{module} {}", function.unwrap_or("(no symbol)")),
+        (None, Some(entry)) => format!("{} ({entry})", function.unwrap_or("kernel")),
+        (None, None) => function.unwrap_or("(unknown code)").to_owned(),
+    }
+}
 
 fn key_of(place: &Place) -> Key<'_> {
     (place.function.as_deref(), place.module.as_deref(), place.entry.as_deref())
@@ -106,8 +106,7 @@ fn of_component(base: &[OfRun], test: &[OfRun], design: Design, change: &Compone
         .map(|key| place_change(base, test, design, &change.component, key, difference_ns))
         .filter(|place| place.difference_ns * difference_ns > 0.0)
         .collect();
-    places
-        .sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()).then_with(|| a.name().cmp(&b.name())));
+    places.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()).then_with(|| a.name.cmp(&b.name)));
     places.truncate(LISTED);
     (!places.is_empty()).then(|| ComponentPlaces {
         component: change.component.clone(),
@@ -133,6 +132,7 @@ fn place_change(
     let difference = Difference::of(base, test, design, of);
     let (function, module, entry) = key;
     PlaceChange {
+        name: name_of(key),
         function: function.map(str::to_owned),
         module: module.map(str::to_owned),
         entry: entry.map(str::to_owned),

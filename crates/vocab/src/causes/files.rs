@@ -159,7 +159,7 @@ pub(super) const CAUSES: &[CauseDef] = &[
     CauseDef {
         id: "data.compressed",
         title: "the kernel compresses or decompresses data",
-        topics: &["filesystem", "cpu", "swap"],
+        topics: &["fs", "cpu", "swap"],
         settings: &["mount.<mountpoint>.options", "mm.zswap.compressor"],
         help: "Contents of files and pages that are swapped are kept compressed: squashfs, EROFS, btrfs, zram, zswap. It needs more time in \
                the functions that compress or decompress, in reading, in writing back, or in waiting for the one who does.",
