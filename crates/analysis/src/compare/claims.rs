@@ -406,7 +406,7 @@ mod tests {
 
     fn place(function: &str, ns: f64, is_sure: bool) -> PlaceChange {
         PlaceChange {
-            name: function.to_owned(),
+            name: format!("{function} (utimensat)"),
             function: Some(function.to_owned()),
             module: None,
             entry: Some("utimensat".to_owned()),

@@ -148,3 +148,18 @@ fn place_change(
 fn is_sure(interval: Option<[f64; 2]>) -> bool {
     interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_called_by_what_is_known_of_it() {
+        assert_eq!(name_of((Some("walFindFrame"), Some("libsqlite3.so.0"), None)), "libsqlite3.so.0 walFindFrame");
+        assert_eq!(name_of((None, Some("libsqlite3.so.0"), None)), "libsqlite3.so.0 (no symbol)");
+        assert_eq!(name_of((Some("jbd2_log_wait_commit"), None, Some("fsync"))), "jbd2_log_wait_commit (fsync)");
+        assert_eq!(name_of((None, None, Some("fsync"))), "kernel (fsync)");
+        assert_eq!(name_of((Some("main"), None, None)), "main");
+        assert_eq!(name_of((None, None, None)), "(unknown code)");
+    }
+}
