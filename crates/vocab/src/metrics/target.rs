@@ -135,8 +135,9 @@ pub(super) const CGROUP: Group = Group {
     prefix: "cgroup.",
     source: "/sys/fs/cgroup/<group>",
     instance: None,
-    note: "Of the group that the target's first process is in when it is found, with all that is in it, whoever started it. Counted \
-           since the group was made. Version 1 has no pressure and counts one kind of event of memory. Limits are settings.",
+    note: "Of the group that the target works in, with all that is in it, whoever started it: that of its first process, or the one to \
+           which that, or a process that it starts, moves. Counted since the group was made; after a move counters go on from where \
+           they were. Version 1 has no pressure and counts one kind of event of memory. Limits are settings.",
     members: &[
         n("cpu.periods", Count, "Periods of the quota (cpu.max) in which something could run."),
         l("cpu.throttled_periods", Count, "Of those, the periods in which the quota was used up."),
