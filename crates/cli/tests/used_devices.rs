@@ -116,7 +116,7 @@ impl Drop for Limited {
     }
 }
 
-/// What `docker run`, `cgexec` and a unit do: the program, or one that it starts, goes to another group before it works.
+/// What `cgexec` and `systemd-run --scope` do: the program, or one that it starts, goes to another group before it works.
 #[test]
 fn counters_of_a_group_are_those_of_the_one_that_the_target_moves_to() {
     let place = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");

@@ -1,7 +1,7 @@
 //! The files of the control group that the target works in: throttling, memory, requests, pressure.
 //!
 //! The group is that of the first process, of either version; what a group has no controller for is refused with the reason. A target
-//! that moves is followed: the first process itself (`echo $$ > cgroup.procs`), or one that it started (cgexec, systemd-run, docker) while
+//! that moves is followed: the first process itself (`echo $$ > cgroup.procs`), or one that it started (cgexec, systemd-run --scope) while
 //! it stays where it was. Counters go on from where they were, so that what they rise by is the target's in each group. What the
 //! new group counted before the move was seen, up to a tenth of a second, is not in them. Limits are settings (`cgroup.*` in
 //! docs/settings.md), and no metrics.
