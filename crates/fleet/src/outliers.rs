@@ -189,12 +189,12 @@ fn deviation(level: &HostLevel, centre: &Centre, scale: Scale) -> HostDeviation 
 }
 
 impl FleetOutliers {
-    /// Fills z, p, q and the decision.
     /// Says why there is no test.
     fn not_tested(&mut self, reason: String) {
         self.notes.push(Absence::not_tested(reason).to_string());
     }
 
+    /// Fills z, p, q and the decision.
     fn test(&mut self, levels: &[HostLevel], centre: &Centre, within: Option<f64>) {
         if levels.len() < LEAST_HOSTS_FOR_OUTLIERS {
             self.not_tested(format!(
