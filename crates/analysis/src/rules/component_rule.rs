@@ -402,10 +402,7 @@ impl ComponentRule {
 
     fn fixes(&self, scene: &Scene<'_>, setting: Option<&SettingSubject>) -> Vec<Fix> {
         let device = scene.device.unwrap_or("DEVICE");
-        let is_v1 = |controller: &str| {
-            let controller = if controller == "blkio" { "io" } else { controller };
-            scene.slow.setting(&format!("cgroup.{controller}.version")) == Some("1")
-        };
+        let is_v1 = |controller: &str| scene.slow.setting(&format!("cgroup.{controller}.version")) == Some("1");
         let own = self.remedies.iter().map(|remedy| Fix {
             reach: remedy.reach,
             text: remedy.text.to_owned(),

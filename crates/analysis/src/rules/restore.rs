@@ -78,7 +78,7 @@ fn command(key: &str, good: &str, is_v1: impl Fn(&str) -> bool) -> Option<(Reach
 
 fn of_group(name: &str, good: &str, is_v1: impl Fn(&str) -> bool) -> Option<String> {
     let controller = name.split_once('.').map_or(name, |(controller, _)| controller);
-    if !is_v1(if controller == "io" { "blkio" } else { controller }) {
+    if !is_v1(controller) {
         return Some(format!("echo {} | sudo tee \"{GROUP}/{name}\"", shell_word(good)));
     }
     let value = match name {
